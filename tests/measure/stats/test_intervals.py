@@ -38,6 +38,27 @@ def clustered_hits(seed, sizes, share, alike):
 
 
 class TestNoSpread:
+    @pytest.mark.parametrize("values", [[1.0, 5.0], [1.1, 5.3]])
+    def test_resamples_of_two_values_that_do_not_differ(self, values):
+        assert stats.mean_interval(values, method="bootstrap_t") is None
+        assert stats.summarise(values, method="bootstrap_t").notes == ("no interval: the resamples do not differ",)
+        low, high = share_interval(np.array(values) / 10, method="bootstrap_t")
+        assert 0 <= low < high <= 1
+
+    def test_a_value_drawn_all_the_time_has_no_spread(self):
+        # 0.1 three times is not 0.3 to the last digit
+        low, high = stats.mean_interval([0.1, 0.3, 0.7], method="bootstrap_t")
+        assert -50 < low < high < 50
+
+    def test_an_interval_from_the_spread_of_chance_is_not_said_to_be_missing(self):
+        draws = np.random.default_rng(0).normal(size=200)
+        found = stats.compare([2.0, 2.0, 2.0], [1.0, 1.0, 1.0], draws=draws)
+        assert found.ci_low < 1 < found.ci_high
+        assert found.notes == ("chance: labels shuffled alike for both",)
+        other = stats.compare([2.0, 2.0, 2.0], [1.0, 1.0, 1.0], draws=draws, method="percentile")
+        assert bounds(other) == (None, None)
+        assert "no interval: all 3 independent units have the same value" in other.notes
+
     @pytest.mark.parametrize("value", [0.5, 0.1, 0.0, -3.7e9])
     def test_values_all_alike_have_no_interval_and_a_note(self, value):
         found = stats.summarise([value] * 3, null_value=0.4)

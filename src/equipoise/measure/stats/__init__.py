@@ -123,8 +123,8 @@ def compare(
     Paired: what makes a query hard for both models cancels. Without ``draws`` the chance level is 0, because the models
     could be exchanged, and the p-value flips signs of queries. ``draws`` (R,) are those of the same difference when the
     same labels are shuffled alike for both (``Chance.suite`` of one less that of the other, if their ``shuffle`` is
-    the same): queries that share images are not independent, and then this is the null that holds. The interval is at
-    least as wide as they spread.
+    the same): queries that share images are not independent, and then this is the null that holds. The interval of the
+    method ``t`` is at least as wide as they spread.
 
     >>> compare([0.9, 0.8, 1.1, 1.0], [0.5, 0.6, 0.7, 0.4])
     0.4 [0.1402, 0.6598] chance 0 ± 0.21, excess +0.4, p = 0.12, n = 4
@@ -157,4 +157,5 @@ def compare(
         null_mean=float(joint.mean()),
         null_sd=float(joint.std()),
         p_value=p_values(flipped.value, joint, alternative=alternative, rng=seed).value,
+        notes=flipped.notes if low is None else (),  # all that flips may note is why they give no interval
     ).with_notes("chance: labels shuffled alike for both")

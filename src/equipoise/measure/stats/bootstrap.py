@@ -23,11 +23,13 @@ __all__ = [
     "has_spread",
     "mean_interval",
     "no_interval_note",
+    "no_width_note",
 ]
 
 FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["t", "percentile", "bca", "bootstrap_t"]
 METHODS = ("t", "percentile", "bca", "bootstrap_t")
+ALIKE = "the resamples do not differ"
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,23 @@ def no_interval_note(values: ArrayLike, clusters: ArrayLike | None = None) -> st
     >>> no_interval_note([2.0]), no_interval_note([2.0, 2.0])
     ('no interval: one independent unit', 'no interval: all 2 independent units have the same value')
     """
-    units = len(cluster_sums(values, clusters).sizes)
+    sums = cluster_sums(values, clusters)
+    units = len(sums.sizes)
     if units < 2:
         return no_interval("one independent unit")
+    if has_spread(sums):
+        return no_interval(ALIKE)
     return no_interval(f"all {units} independent units have the same value")
+
+
+def no_width_note(draws: ArrayLike) -> str:
+    """Why quantiles of bootstrap ``draws`` (B,) make no interval: one without width would pass for certainty.
+
+    >>> no_width_note([1.0, 1.0]), no_width_note([1.0] * 99 + [0.0])
+    ('no interval: the resamples do not differ', 'no interval: nearly all resamples are alike')
+    """
+    some = np.asarray(draws, dtype=np.float64)
+    return no_interval("nearly all resamples are alike" if some.size and np.ptp(some) > 1e-12 else ALIKE)
 
 
 def resampling_weights(
@@ -180,7 +195,8 @@ def mean_interval(
     """Confidence interval for the mean of ``values`` (n,); ``None`` with fewer than two clusters, or all alike.
 
     Values that happen to be all alike do not say how far others would lie: an interval without width would pass for
-    certainty. :func:`no_interval_note` says which of the two it is.
+    certainty. Nor do resamples that are: those of two clusters by ``bootstrap_t``. :func:`no_interval_note` says which
+    it is.
 
     - ``t``: mean ± t(C - 1) times the cluster-robust standard error. With a few dozen subjects it keeps its
       level where the percentile bootstrap is too narrow, and it needs no resampling: the default.
@@ -189,7 +205,8 @@ def mean_interval(
     - ``bootstrap_t``: the cluster bootstrap of (mean* - mean) / se*.
 
     ``least_error`` is a standard error that is known from elsewhere (the spread of chance) and bounds the interval of
-    ``t`` from below by its normal quantile, where values that happen to be all alike would give no interval.
+    ``t``, and of no other method, from below by its normal quantile, where values that happen to be all alike would
+    give no interval.
 
     >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0, 4.0])]
     [0.446, 4.554]
@@ -221,19 +238,25 @@ def mean_interval(
 
 def _bootstrap_t(
     sums: ClusterSums, mean: float, error: float, tail: float, replicates: int, rng: np.random.Generator
-) -> tuple[float, float]:
+) -> tuple[float, float] | None:
     n_clusters = len(sums.sizes)
     total, size = sums.sums[:, 0], sums.sizes
-    ratios = []
+    means = total / size
+    parts = []
     for block in resampling_weights(n_clusters, replicates, rng):
         w = block.astype(np.float64)
         rows = w @ size
         centre = (w @ total) / rows
         square = w @ total**2 - 2 * centre * (w @ (total * size)) + centre**2 * (w @ size**2)
         spread = np.sqrt(np.maximum(square, 0.0) * n_clusters / (n_clusters - 1)) / rows
-        usable = spread > 0
-        ratios.append((centre[usable] - mean) / spread[usable])
-    low, high = np.quantile(np.concatenate(ratios), (tail, 1 - tail))
+        # one cluster drawn all the time has no spread but that of rounding
+        least, most = (end(np.where(w > 0, means, fill), axis=1) for end, fill in ((np.min, np.inf), (np.max, -np.inf)))
+        usable = (spread > 0) & (least < most)
+        parts.append((centre[usable] - mean) / spread[usable])
+    ratios = np.concatenate(parts)
+    if ratios.size == 0 or np.ptp(ratios) <= 1e-12:
+        return None
+    low, high = np.quantile(ratios, (tail, 1 - tail))
     return mean - float(high) * error, mean - float(low) * error
 
 

@@ -102,10 +102,10 @@ def share_interval(
 
     Clopper and Pearson's with the number of independent yes/no values that would be as certain in place of n (Korn and
     Graubard 1998): p (1 - p) / se² times (z / t)², se the cluster-robust standard error, t that of C - 1 degrees of
-    freedom. Another ``method`` of :func:`equipoise.measure.stats.mean_interval` is cut at 0 and 1. Where all clusters
-    have the same mean, se says nothing: each cluster then counts as one value (nothing in [0, 1] spreads more; unequal
-    clusters as (sum of sizes)² / sum of squared sizes, Kish 1965). It is still too narrow where a few clusters hold
-    nearly all that is rare.
+    freedom. Another ``method`` of :func:`equipoise.measure.stats.mean_interval` is cut at 0 and 1; where it gives no
+    interval, this one is taken. Where all clusters have the same mean, se says nothing: each cluster then counts as one
+    value (nothing in [0, 1] spreads more; unequal clusters as (sum of sizes)² / sum of squared sizes, Kish 1965). It is
+    still too narrow where a few clusters hold nearly all that is rare.
 
     >>> [round(x, 3) for x in share_interval([1.0] * 40, clusters=np.repeat(np.arange(4), 10))]
     [0.398, 1.0]
@@ -115,7 +115,8 @@ def share_interval(
         return None
     if method != "t" and has_spread(sums):
         interval = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
-        return None if interval is None else (max(0.0, interval[0]), min(1.0, interval[1]))
+        if interval is not None:
+            return max(0.0, interval[0]), min(1.0, interval[1])
     return ClusteredShare.of(sums).interval(level)
 
 
