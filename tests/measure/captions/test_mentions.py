@@ -230,6 +230,38 @@ def test_ratio_of_repeated_captions_is_less_sure():
     assert together.ci_high - together.ci_low > 1.4 * (alone.ci_high - alone.ci_low)
 
 
+@pytest.mark.parametrize("convention", ["lic", "burns", "folded"])
+def test_copies_of_captions_prove_nothing(convention):
+    captions = ["A man"] * 13 + ["A woman"] * 5 + ["A dog"] * 2
+    alone, known, copied = (
+        ratio(Mentions.of(captions * times, "lic"), PAIR, convention=convention, images=images).estimate
+        for times, images in ((1, None), (1, range(20)), (5, [*range(20)] * 5))
+    )
+    assert alone.p_value == known.p_value == pytest.approx(copied.p_value)
+    assert copied.null_mean == pytest.approx(alone.null_mean, rel=0.03)
+    if convention == "folded":
+        assert known.null_sd == alone.null_sd
+        assert copied.null_sd == pytest.approx(alone.null_sd, rel=0.1)
+
+
+def test_images_that_lean_by_different_numbers_of_captions_are_flipped():
+    said = Mentions.of(["A man"] * 3 + ["A woman"] + ["A man"] + ["A woman"] * 2 + ["A man"] * 2, "lic")
+    images = list("aaabbcdee")
+    # a: 3 to the man, b: even, c: -1, d: -1, e: 2
+    sums = [abs(3 * s + t + u + 2 * v) for s in (1, -1) for t in (1, -1) for u in (1, -1) for v in (1, -1)]
+    for convention in ("lic", "folded"):
+        found = ratio(said, PAIR, convention=convention, images=images).estimate
+        assert found.p_value == pytest.approx(np.mean(np.array(sums) >= 3))
+
+
+@pytest.mark.parametrize("convention", ["lic", "burns", "folded"])
+def test_one_image_has_no_interval_of_its_ratio(convention):
+    said = Mentions.of(["A man", "A man", "A woman"], "lic")
+    found = ratio(said, PAIR, convention=convention, images=["x"] * 3).estimate
+    assert (found.ci_low, found.ci_high, found.p_value) == (None, None, 1.0)
+    assert any(note.startswith("no interval: one image") for note in found.notes)
+
+
 # Outcome divergence
 
 
@@ -253,6 +285,12 @@ def test_divergence_is_scipy_s(counts):
     made = outcome_divergence(Mentions.of(said, "lic"), labels_of(who), draws=20)
     shares = table / table.sum(axis=1, keepdims=True)
     assert made.value == pytest.approx(jensenshannon(*shares, base=2) ** 2, abs=1e-9)
+
+
+def test_no_divergence_is_zero_without_an_interval():
+    made = outcome_divergence(Mentions.of(["A man", "A woman"] * 10, "lic"), labels_of("mf" * 10), draws=20)
+    assert (str(made.value), made.ci_low, made.ci_high) == ("0.0", None, None)
+    assert "no interval: the resamples do not differ" in made.notes
 
 
 def test_divergence_of_equal_groups_is_chance():

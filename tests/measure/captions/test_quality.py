@@ -237,6 +237,13 @@ def test_one_image_has_no_interval_and_no_cider():
         quality.cider(["a dog"], [["a dog"]])
 
 
+def test_the_same_score_in_every_resample_has_no_interval():
+    captions = ["a man rides a horse", "a dog runs on the beach", "two cats sleep on a bed"]
+    for scores in quality.bleu(captions, [[caption] for caption in captions]):
+        assert (scores.estimate.value, scores.estimate.ci_low) == (pytest.approx(1), None)
+        assert "no interval: the resamples do not differ" in scores.estimate.notes
+
+
 def test_empty_captions_score_nothing_and_are_told():
     found = quality.caption_quality(["", "a dog runs on grass"], [["a cat"], ["a dog runs on grass", ""]])
     for name, scores in found.items():

@@ -169,6 +169,15 @@ def test_recall_by_group_is_that_of_plain_loops(rows):
     assert found.gap.value == pytest.approx(abs(found.by_group["a"].value - found.by_group["b"].value))
 
 
+def test_no_interval_is_a_point():
+    rare = np.r_[1.0, np.zeros(19)][:, None]
+    precision = mean_average_precision(rare, rare).estimate
+    recall = object_recall(np.ones((20, 1)), np.ones((20, 1)), Groups.from_values(["a", "b"] * 10), **QUICK)
+    for estimate in (precision, recall.gap, recall.by_group["a"]):
+        assert (estimate.ci_low, estimate.ci_high) == (None, None)
+        assert "no interval: the resamples do not differ" in estimate.notes
+
+
 def test_recall_gap_is_chance_for_equal_groups_and_found_for_unequal_ones():
     rng = np.random.default_rng(3)
     groups = Groups.from_values(np.tile(["a", "b", "c"], 200))

@@ -96,7 +96,7 @@ def ba(
         b = rng.multinomial(int(truth[item].sum()), chance, size=draws)
         h = rng.multinomial(int(said[item].sum()), shares[item] if said[item].any() else chance, size=draws)
         spread += bias_terms(b.astype(float), h.astype(float))[2].sum(axis=1) / len(truth)
-    low, high = moved_interval(value, spread, level, least=-1.0, most=1.0)
+    low, high, why = moved_interval(value, spread, level, least=-1.0, most=1.0)
     tests = p_values(value, null, alternative="two-sided", rng=rng)
     estimate = Estimate(
         value,
@@ -108,7 +108,7 @@ def ba(
         p_randomised=tests.randomised,
         n=int(said.sum()),
         n_groups=truth.shape[1],
-        notes=(f"{len(truth)} items; counts taken as independent", *_never(said)),
+        notes=(f"{len(truth)} items; counts taken as independent", *_never(said), *why),
         level=level,
     )
     return Amplification(estimate, bias_table(truth, said, items, names))

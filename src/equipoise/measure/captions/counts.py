@@ -20,7 +20,7 @@ from scipy import sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks
-from equipoise.measure.stats.bootstrap import resampling_weights
+from equipoise.measure.stats.bootstrap import no_width_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
 from equipoise.measure.stats.laws import normal_above
@@ -164,19 +164,25 @@ def image_keys(images: Sequence[Hashable], n: int) -> NDArray[np.intp]:
 
 def moved_interval(
     value: float, draws: Floats, level: float, *, least: float = -np.inf, most: float = np.inf
-) -> tuple[float, float]:
+) -> tuple[float | None, float | None, tuple[str, ...]]:
     """Percentile interval of bootstrap ``draws`` moved by their bias, cut at the metric's range, holding ``value``.
 
     A statistic with a maximum, an absolute value or a selection in it is off in a resample as it is off in the
-    sample; moving the interval by mean(draws) - value takes that out, to first order.
+    sample; moving the interval by mean(draws) - value takes that out, to first order. Both ends are ``None``, and a
+    note says why, where the interval would have no width.
 
     >>> moved_interval(1.0, np.array([1.0, 1.2, 1.4]), 0.5)
-    (0.9, 1.1)
+    (0.9, 1.1, ())
+    >>> moved_interval(1.0, np.ones(3), 0.5)
+    (None, None, ('no interval: the resamples do not differ',))
     """
+    if draws.size == 0 or np.ptp(draws) <= 1e-12:
+        return None, None, (no_width_note(draws),)
     tail = (1 - level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail]) - (draws.mean() - value)
     low, high = round(float(low), 12), round(float(high), 12)
-    return max(least, min(low, value)), min(most, max(high, value))
+    low, high = max(least, min(low, value)), min(most, max(high, value))
+    return (low, high, ()) if low < high else (None, None, (no_width_note(draws),))
 
 
 def two_sided_estimate(
@@ -205,7 +211,7 @@ def two_sided_estimate(
     value = float(statistic(*sides.totals())[0])
     null = sides.exchanged(draws, rng, statistic)
     resampled = sides.resampled(replicates, rng, statistic)
-    low, high = moved_interval(value, resampled, level, least=least, most=most)
+    low, high, why = moved_interval(value, resampled, level, least=least, most=most)
     p_value = max(
         p_values(value, null, alternative=alternative, rng=rng).value,
         _normal_p(value - float(null.mean()), float(resampled.std()), alternative),
@@ -220,7 +226,7 @@ def two_sided_estimate(
         n=n,
         n_groups=n_groups,
         dropped=dict(dropped or {}),
-        notes=notes,
+        notes=(*notes, *why),
         level=level,
     )
 

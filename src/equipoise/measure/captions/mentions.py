@@ -299,7 +299,8 @@ def jensen_shannon(distributions: ArrayLike) -> Floats:
     rows = np.asarray(distributions, dtype=np.float64)
     if rows.ndim < 2 or (rows < 0).any() or not np.allclose(rows.sum(axis=-1), 1):
         raise InputError("distributions must have two rows or more, each of shares that sum to 1")
-    return np.asarray(np.maximum(0.0, _entropy(rows.mean(axis=-2)) - _entropy(rows).mean(axis=-1)))
+    gap = _entropy(rows.mean(axis=-2)) - _entropy(rows).mean(axis=-1)
+    return np.asarray(np.maximum(0.0, gap) + 0.0)  # never -0.0
 
 
 def _entropy(shares: Floats) -> Floats:
@@ -386,7 +387,7 @@ def outcome_divergence(
         keys = np.unique(image_keys(images, len(mentions))[kept], return_inverse=True)[1]
         null = divergence(_shuffled_outcomes(said[kept], side, keys, as_count(draws, "draws"), rng))
         resampled = bootstrap_statistic(cells, divergence, clusters=keys, replicates=draws, seed=seed)
-    low, high = moved_interval(value, resampled, level, least=0.0, most=float(np.log2(len(present))))
+    low, high, why = moved_interval(value, resampled, level, least=0.0, most=float(np.log2(len(present))))
     tests = p_values(value, null, rng=rng)
     return Estimate(
         value,
@@ -399,7 +400,7 @@ def outcome_divergence(
         n=len(cells),
         n_groups=len(present),
         dropped={"no label": labels.n_undefined} if labels.n_undefined else {},
-        notes=_silence(mentions.take(kept)),
+        notes=(*_silence(mentions.take(kept)), *why),
         level=level,
     )
 

@@ -25,7 +25,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_vector, chosen, same_length
 from equipoise.measure.groups import Groups
 from equipoise.measure.notes import no_interval
-from equipoise.measure.stats.bootstrap import bootstrap_statistic, cluster_sums
+from equipoise.measure.stats.bootstrap import NO_WIDTH, bootstrap_statistic, cluster_sums, no_width_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
 
@@ -167,7 +167,7 @@ def estimates_of_sums(
     """An estimate for each column of ``statistic``, a function of summed counts (b, c) -> (b, s).
 
     ``counts`` (n, c) has one row per caption; captions, or whole ``clusters`` of them, are drawn with replacement and
-    the interval is between quantiles of the draws.
+    the interval is between quantiles of the draws; there is none, and a note says why, where it would have no width.
 
     >>> hits = np.array([[1.0, 2.0], [2.0, 2.0], [1.0, 2.0], [0.0, 2.0]])
     >>> estimates_of_sums(
@@ -186,10 +186,14 @@ def estimates_of_sums(
     draws = bootstrap_statistic(counts, statistic, clusters=clusters, replicates=replicates, seed=seed)
     tail = (1 - level) / 2
     low, high = np.quantile(draws, (tail, 1 - tail), axis=0)
-    return [
-        Estimate(float(v), float(a), float(b), n=n, notes=notes, level=level)
-        for v, a, b in zip(values, low, high, strict=True)
-    ]
+    estimates = []
+    for place, value in enumerate(values):
+        estimate = Estimate(float(value), float(low[place]), float(high[place]), n=n, notes=notes, level=level)
+        if high[place] - low[place] <= NO_WIDTH:
+            why = no_width_note(draws[:, place])
+            estimate = replace(estimate, ci_low=None, ci_high=None, notes=(*notes, why))
+        estimates.append(estimate)
+    return estimates
 
 
 LEAST_FOLDS = 4

@@ -104,7 +104,7 @@ def mean_average_precision(
         ]
     )
     value = float(precisions.mean())
-    low, high = moved_interval(value, resampled, level, least=0.0, most=1.0)
+    low, high, why = moved_interval(value, resampled, level, least=0.0, most=1.0)
     estimate = Estimate(
         value,
         low,
@@ -114,7 +114,7 @@ def mean_average_precision(
         p_value=p_values(value, null, rng=rng).value,
         n=n,
         dropped={"labels that no image has": int((~occurring).sum())},
-        notes=(f"{len(columns)} labels",),
+        notes=(f"{len(columns)} labels", *why),
         level=level,
     )
     by_label = np.full(table.shape[1], np.nan)
@@ -150,10 +150,12 @@ class _Ranked:
 
 
 def _mean_over(by_label: list[Floats]) -> Floats:
-    """(b,) mean over the labels that a draw has; a rare one may be missing from a resample."""
+    """Mean over the labels that a draw has, of the draws that have any; rare ones may be missing from a resample."""
     areas = np.stack(by_label)
     there = ~np.isnan(areas)
-    return np.asarray(np.where(there, areas, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+    counts = there.sum(axis=0)
+    some = counts > 0
+    return np.asarray(np.where(there, areas, 0.0).sum(axis=0)[some] / counts[some])
 
 
 def yes_or_no(table: Floats) -> Any:

@@ -115,7 +115,7 @@ def object_recall(
         "labels too rare in a group": said.shape[1] - len(compared),
     }
     gap = float(np.ptp(means))
-    low, high = moved_interval(gap, np.ptp(resampled, axis=0), level, least=0.0, most=1.0)
+    low, high, why = moved_interval(gap, np.ptp(resampled, axis=0), level, least=0.0, most=1.0)
     estimate = Estimate(
         gap,
         low,
@@ -126,18 +126,19 @@ def object_recall(
         n=len(shown),
         n_groups=len(names),
         dropped=dropped,
-        notes=(f"{len(compared)} labels",),
+        notes=(f"{len(compared)} labels", *why),
         level=level,
     )
     counts = np.bincount(labels)
     by_group = {}
     for g, name in enumerate(names):
-        ends = moved_interval(float(means[g]), resampled[g], level, least=0.0, most=1.0)
+        low, high, why = moved_interval(float(means[g]), resampled[g], level, least=0.0, most=1.0)
         by_group[name] = Estimate(
             float(means[g]),
-            *ends,
+            low,
+            high,
             n=int(counts[g]),
-            notes=(no_null("recall of one group is no bias; the gap is"),),
+            notes=(no_null("recall of one group is no bias; the gap is"), *why),
             level=level,
         )
     return GroupRecall(estimate, by_group, by_label, names, tuple(compared.tolist()))

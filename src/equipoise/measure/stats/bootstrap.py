@@ -30,6 +30,8 @@ FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["t", "percentile", "bca", "bootstrap_t"]
 METHODS = ("t", "percentile", "bca", "bootstrap_t")
 ALIKE = "the resamples do not differ"
+NO_WIDTH = 1e-8
+"""Scores that differ by less are alike: BLEU, say, adds a billionth to its counts."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def no_width_note(draws: ArrayLike) -> str:
     ('no interval: the resamples do not differ', 'no interval: nearly all resamples are alike')
     """
     some = np.asarray(draws, dtype=np.float64)
-    return no_interval("nearly all resamples are alike" if some.size and np.ptp(some) > 1e-12 else ALIKE)
+    return no_interval("nearly all resamples are alike" if some.size and np.ptp(some) > NO_WIDTH else ALIKE)
 
 
 def resampling_weights(
