@@ -10,7 +10,7 @@ unexpected performer alone (U1) or beside someone (U2) (GABInsight).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import IntervalMethod
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate, within_range
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.shares import independent_difference, share_estimate
 
@@ -161,15 +161,8 @@ def over_activities(
             )
         else:
             mean = summarise(values, null_value=null_value, level=level, method=method, seed=seed, dropped=dropped)
-            by_category[category] = _within(mean, -1.0, 1.0)  # differences of shares
+            by_category[category] = within_range(mean, -1.0, 1.0)  # differences of shares
     return ByActivity(dict(by_activity), by_category, dropped)
-
-
-def _within(estimate: Estimate, least: float, most: float) -> Estimate:
-    """The estimate with its interval cut to the metric's range."""
-    if estimate.ci_low is None or estimate.ci_high is None:
-        return estimate
-    return replace(estimate, ci_low=max(least, estimate.ci_low), ci_high=min(most, estimate.ci_high))
 
 
 TIES = {"wrong": 0.0, "half": 0.5}

@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector, chosen
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate, within_range
 from equipoise.measure.stats.laws import t_above, t_quantile
 from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
 
@@ -200,13 +200,6 @@ def lic_m(
         values, test_share=test_share, null_value=null, level=level, n=n, n_groups=as_count(n_groups, "n_groups")
     )
     return within_range(estimate, 0.0, 1.0)
-
-
-def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
-    """The estimate with its interval cut to what is possible: a t over few splits reaches beyond."""
-    if estimate.ci_low is None or estimate.ci_high is None:
-        return estimate
-    return replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
 
 
 @metric(

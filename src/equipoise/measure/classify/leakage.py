@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_matrix
 from equipoise.measure.captions.leakage import FittedLeakage, Weighting, leakage_of_vectors, matched_vectors
-from equipoise.measure.captions.lic import lic, within_range
+from equipoise.measure.captions.lic import lic
 from equipoise.measure.classify.average_precision import yes_or_no
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate, within_range
 
 __all__ = ["ClassifierLeakage", "leakage_amplification", "micro_f1"]
 

@@ -47,18 +47,6 @@ class Ranking:
         """(Q,) images tied with the last one that did not fit."""
         return np.asarray(self.left_out.sum(axis=1))
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know: short pools, ties at the boundary."""
-        notes = []
-        short = int((self.lengths < self.k).sum())
-        if short:
-            notes.append(f"{short} of {len(self.indices)} queries have fewer than {self.k} images and use all")
-        tied = int((self.n_tied > 0).sum())
-        if tied:
-            notes.append(f"{tied} of {len(self.indices)} queries have a tie at rank {self.k}")
-        return tuple(notes)
-
     def some(self, queries: NDArray[Any]) -> Ranking:
         """The ranking of some queries, by number or by a mask."""
         return Ranking(self.indices[queries], self.scores[queries], self.left_out[queries], self.k)

@@ -10,7 +10,7 @@ from typing import Any
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.notes import codes_of, dropped_of, note
 
-__all__ = ["FACT_COLUMNS", "KEY_COLUMNS", "RESULT_COLUMNS", "Estimate"]
+__all__ = ["FACT_COLUMNS", "KEY_COLUMNS", "RESULT_COLUMNS", "Estimate", "within_range"]
 
 KEY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "subject", "axis", "group", "k")
 """The columns of a results row that say what was measured; the caller knows them."""
@@ -128,3 +128,14 @@ class Estimate:
         if self.n_groups is not None:
             parts.append(f"{self.n_groups} groups")
         return " ".join([text, ", ".join(parts)]) + "".join(f"; {note}" for note in self._all_notes())
+
+
+def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
+    """The estimate with its interval cut to what is possible: a t over few units reaches beyond.
+
+    >>> within_range(Estimate(0.9, 0.7, 1.1, n=3), 0.0, 1.0)
+    0.9 [0.7, 1] n = 3
+    """
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return estimate
+    return replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))

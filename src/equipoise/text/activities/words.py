@@ -220,13 +220,7 @@ def base_verb(word: str, *, is_verb: bool = False) -> str | None:
         return _IRREGULAR_FORMS[word]
     if word.endswith("ing") and len(word) > 4:
         return None if word in ING_NOUNS and not is_verb else _stem(word[:-3])
-    for ending, replacements in (
-        ("ies", ("y",)),
-        ("es", ("", "e")),
-        ("s", ("",)),
-        ("ied", ("y",)),
-        ("ed", ("", "e")),
-    ):
+    for ending, replacements in _ENDINGS:
         if word.endswith(ending):
             stem = word[: -len(ending)]
             for replacement in replacements:
