@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.review import ReviewSettings, labels_frame, majority, people_layer, prepare, preset, summary_of
 from equipoise.review.label_studio import _rows, config_of, read_label_studio, tasks_of, write_label_studio
@@ -24,6 +26,7 @@ from equipoise.review.labels import (
     write_labels_table,
 )
 from equipoise.review.preparing import sheet_of
+from equipoise.review.questions import Question, Questionnaire
 from equipoise.review.static_pages import read_static
 from equipoise.review.using import (
     _threshold,
@@ -210,10 +213,47 @@ def test_accepted_items(table, review_of):
     store = review_of(table, preset("counterfactual-set"), shared=1.0)
     store.add("ana", "ben")
     said(store, "ana", {f"set-{i}": {"same_except": "yes" if i < 3 else "no"} for i in range(6)})
-    said(store, "ben", {f"set-{i}": {"same_except": "yes" if i < 2 else "unsure"} for i in range(5)})
-    assert accepted_items(store).to_dict() == {f"set-{i}": i < 3 for i in range(6)}
+    said(store, "ben", {f"set-{i}": {"same_except": "yes" if i < 2 else "unsure"} for i in range(4)})
+    assert accepted_items(store).to_dict() == {"set-0": True, "set-1": True, "set-4": False, "set-5": False}
     with pytest.raises(InputError, match="no question says which answers are accepted"):
         accepted_items(store, "failures")
+
+
+def test_unsure_is_counted_whoever_counts(table, review_of):
+    store = review_of(table, preset("counterfactual-set"), shared=1.0)
+    store.add("ana", "ben", "cem")
+    for who, answers in {"ana": ("yes", "yes"), "ben": ("unsure", "yes"), "cem": ("unsure", "unsure")}.items():
+        said(store, who, {f"set-{i}": {"same_except": answer} for i, answer in enumerate(answers)})
+    told = majority(labels_frame(store), "same_except", unsure="unsure").set_index("item")["answer"]
+    assert pd.isna(told["set-0"])
+    assert told["set-1"] == "yes"
+    assert accepted_items(store).to_dict() == {"set-1": True}
+
+
+def test_an_axis_that_people_are_unsure_of_does_not_cost_the_other(tmp_path):
+    rows = [{"image_id": name, "image": Image.new("RGB", (9, 9)), "gender": "male", "race": "white"} for name in "abc"]
+    table = Table.create(tmp_path / "t", rows, axes=["gender", "race"])
+    asked = [
+        Question("g", "Which gender?", answers=("male", "female"), unsure="unsure", axis="gender"),
+        Question("r", "Which race?", answers=("white", "black"), unsure="unsure", axis="race"),
+        Question("a", "Which age?", answers=("young", "old"), unsure="unsure", axis="age"),
+    ]
+    store = prepare(table, Questionnaire(questions=tuple(asked)), tmp_path / "r", ReviewSettings())
+    answers = {"a": ("female", "unsure", "unsure"), "b": ("female", "black", "old"), "c": ("unsure",) * 3}
+    take_in(
+        store,
+        [
+            {"annotator": "ana", "image_id": name, "question": question.name, "answer": answer}
+            for name, told in answers.items()
+            for question, answer in zip(asked, told, strict=True)
+        ],
+    )
+    seen = people_layer(store, table).to_pandas(["gender", "race", "age", "label_source"])
+    assert seen.astype(object).where(seen.notna(), None).to_numpy().tolist() == [
+        ["female", "white", None, "annotator"],
+        ["female", "black", "old", "annotator"],
+        ["male", "white", None, None],
+    ]
 
 
 def test_errors_by_group_before_and_after(table, review_of):

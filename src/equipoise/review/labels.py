@@ -39,6 +39,7 @@ __all__ = [
 
 COLUMNS = ("image_id", "annotator", "question", "answer", "item", "about", "skipped", "seconds", "at")
 _FURTHER = {"item": "string", "about": "string", "skipped": "bool", "seconds": "float64", "at": "float64"}
+_UNSURE = "unsure"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "'")
 """What a spreadsheet may take for a formula at the beginning of a cell; and our own mark."""
 
@@ -195,30 +196,28 @@ def accepted_items(store: ReviewStore, question: str = "") -> pd.Series[Any]:
     """Whether people would let each item stay, by its name: what thresholds are learned from.
 
     ``question``: the one that counts; the first that says which answers are accepted, unless given. Items on which
-    people are split, or unsure, are left out.
+    people are split, or no more of them are sure than unsure, are left out, as by :func:`majority`.
     """
     sheet = sheet_of(store)
     asked = sheet.question(question) if question else next((q for q in sheet.questions if q.accept), None)
     if asked is None or not asked.accept:
         raise InputError("no question says which answers are accepted; add accept = [...] to one of them")
     labels = labels_frame(store)
-    verdicts = labels.assign(answer=labels["answer"].map(lambda answer: _word(asked.accepted(answer))))
-    said = majority(verdicts, asked.name).dropna(subset=["answer"])
+    words = {True: "yes", False: "no", None: _UNSURE}
+    asked_rows = labels[(labels["question"] == asked.name) & labels["answer"].notna()]
+    verdicts = asked_rows.assign(answer=[words[asked.accepted(answer)] for answer in asked_rows["answer"]])
+    said = majority(verdicts, asked.name, unsure=_UNSURE).dropna(subset=["answer"])
     if said.empty:
         raise InputError(f"nobody has answered {asked.name!r} clearly yet")
     by_item = said.assign(good=said["answer"] == "yes").groupby("item")["good"].all()
     return by_item.astype(bool)
 
 
-def _word(verdict: bool | None) -> str | None:
-    return None if verdict is None else "yes" if verdict else "no"
-
-
 def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str | Path | None = None) -> Table:
     """The table, read with a layer of what people perceive: each axis that a question asks about.
 
     Where most people agree, the axis and ``label_source`` (``annotator``) are replaced; where they are unsure or split,
-    or nobody has looked, the table keeps what it says.
+    or nobody has looked, the table keeps what it says. Each axis is decided by itself.
     """
     sheet = sheet_of(store)
     labels = labels_frame(store)
@@ -232,9 +231,10 @@ def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str 
     frame = pd.DataFrame(columns)
     if frame.empty:
         raise InputError("no image has a clear answer yet")
+    told = table.to_pandas(["image_id", *(axis for axis in columns if axis in table.columns)]).set_index("image_id")
+    frame = frame.where(frame.notna(), told.reindex(index=frame.index, columns=frame.columns))
     frame = frame.assign(label_source="annotator").rename_axis("image_id").reset_index()
     frame = frame.astype(object).where(frame.notna(), None)
-    frame = frame.dropna(subset=list(columns)) if len(columns) > 1 else frame
     uses = [store.setting("table")["fingerprint"]]
     config = {"least": least, "questions": [q.name for q in asked]}
     return table.add_layer(
