@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.data import Table
-from equipoise.engine import EmbeddingStore, embed_images, read_notes
+from equipoise.engine import Asking, EmbeddingStore, embed_images, read_notes
+from equipoise.engine.embedding import embed
 
 
 class Colours:
@@ -40,6 +41,36 @@ def test_an_image_is_encoded_once_in_its_life(people: Table, make_rows: Any, tmp
     vectors = [row["vector"] for row in again.rows()]
     assert vectors[:25] == [row["vector"] for row in made.rows()]
     assert len(EmbeddingStore(tmp_path / "s", "colours 1")) == 30
+
+
+class Shorter:
+    """Colours without the last number, as a remedy that drops some."""
+
+    key, name = "colours 1 without blue", "shorter"
+
+    def __init__(self) -> None:
+        self.encoder = Colours()
+
+    def changed_images(self, vectors: Any) -> Any:
+        return vectors[:, :2]
+
+    def changed_texts(self, vectors: Any, texts: Any = None) -> Any:
+        return vectors[:, :2]
+
+    def encode_images(self, images: Any) -> Any:
+        return self.changed_images(self.encoder.encode_images(images))
+
+    def encode_texts(self, texts: Any) -> Any:
+        return self.changed_texts(self.encoder.encode_texts(texts))
+
+
+def test_an_encoder_that_drops_numbers_embeds_from_a_store_of_the_whole_vectors(people: Table, tmp_path: Path) -> None:
+    how = Asking(store=tmp_path / "s", progress=False)
+    whole = embed(Colours(), people, tmp_path / "whole", texts=["a"], how=how)
+    shorter = embed(Shorter(), people, tmp_path / "shorter", texts=["a"], how=how)
+    assert [row["vector"] for row in shorter.rows()] == [row["vector"][:2] for row in whole.rows()]
+    again = embed_images(people, Shorter(), tmp_path / "again", store=tmp_path / "s", progress=False)
+    assert again.types["vector"] == shorter.types["vector"]
 
 
 def test_broken_images_cost_their_rows(make_rows: Any, tmp_path: Path) -> None:

@@ -91,8 +91,12 @@ def embed_images(
 
 
 def dimension_of(encoder: Any, stored: StoredEncoder) -> int:
-    """The length of an encoder's vectors: as the store has it, as it says itself, or that of a text it is asked for."""
-    known = (stored.store.dim if stored.store is not None else None) or getattr(encoder, "dim", None)
+    """The length of an encoder's vectors: as the store has it, as it says itself, or that of a text it is asked for.
+
+    The store of one that changes the vectors of another holds the other's, which may be longer.
+    """
+    kept = stored.store.dim if stored.store is not None and not stored.changes else None
+    known = kept or getattr(encoder, "dim", None)
     return int(known or np.shape(encoder.encode_texts(["a"]))[1])
 
 

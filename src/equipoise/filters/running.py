@@ -1,7 +1,4 @@
-"""A run: a table through several filters, one after the other, resumable, with a report at the end.
-
-A picture of edits by how real they are: one line for each tenth of the pair's realness.
-"""
+"""A run: a table through several filters, one after the other, resumable, with a report at the end."""
 
 from __future__ import annotations
 
@@ -18,77 +15,25 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
-from equipoise.data.images import decode, refuse_outside
 from equipoise.data.runs import RUN, Run, claimed
 from equipoise.data.shard_writer import is_finished
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
+from equipoise.filters.pictures import decile_gallery
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import Models, RemainingImages, as_table
 from equipoise.filters.steps import Step, check_columns
 from equipoise.formatting import csv_text, one_line
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
-__all__ = ["LAYER", "FilterRun", "decile_gallery", "run"]
-
-
-_SIDE = 96
-_PAIRS = 4
-_MARGIN = 40
-
-
-def decile_gallery(remaining: RemainingImages, verdict: FilterVerdict) -> Any:
-    """A contact sheet: for each tenth of realness (1 the least real) some sources with their chosen edits.
-
-    ``None`` where no picture can be shown.
-    """
-    from PIL import Image, ImageDraw
-
-    deciles = verdict.files["knn_deciles"]
-    deciles = deciles[deciles["chosen"]]
-    kept = remaining.frame[~verdict.dropped & np.asarray(verdict.judged)]
-    shown: list[tuple[int, list[str]]] = []
-    for decile, part in deciles.groupby("decile"):
-        sources = part["source_id"].tolist()[:_PAIRS]
-        ids = [name for source in sources for name in kept.loc[kept["source_id"] == source, "image_id"]]
-        shown.append((int(str(decile)), ids))
-    pictures = _pictures(remaining, {name for _, ids in shown for name in ids})
-    if not pictures:
-        return None
-    widest = max(len(ids) for _, ids in shown)
-    sheet = Image.new("RGB", (_MARGIN + widest * _SIDE, len(shown) * _SIDE), "white")
-    pen = ImageDraw.Draw(sheet)
-    for line, (decile, ids) in enumerate(shown):
-        pen.text((6, line * _SIDE + _SIDE // 2 - 6), str(decile), fill="black")
-        for place, name in enumerate(ids):
-            if name in pictures:
-                sheet.paste(pictures[name], (_MARGIN + place * _SIDE, line * _SIDE))
-    return sheet
-
-
-def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
-    from PIL import Image
-
-    pictures: dict[str, Any] = {}
-    if "image" not in remaining.table.types:
-        return pictures
-    for batch in remaining.table.batches(["image_id", "image"]):
-        ids = pd.Index(batch.column("image_id").to_pylist())
-        for i in np.flatnonzero(ids.isin(list(wanted))):
-            try:
-                stored = batch.column("image")[int(i)].as_py()
-                refuse_outside(stored, remaining.table.path, remaining.table.image_root)
-                image = decode(stored, root=remaining.table.image_root)
-            except InputError:
-                continue
-            image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
-            pictures[ids[i]] = image
-    return pictures
+__all__ = ["LAYER", "FilterRun", "run"]
 
 
 LAYER = "layer"
 EVIDENCE = "evidence"
+EXTRAS = "steps/files"
+"""Where the small tables and pictures of finished steps wait until the run is done."""
 _STEP_COLUMNS = {"keep": "bool", "dropped_by": "string", "failed": "bool", "judged": "bool"}
 
 
@@ -162,6 +107,8 @@ def run(
         write_whole(home.stage / "funnel.csv", csv_text(funnel).encode())
         write_results(home.stage / "results.parquet", rows)
         write_whole(home.stage / "report.txt", (str(done) + "\n").encode())
+        if (home.folder / EXTRAS).is_dir():
+            shutil.copytree(home.folder / EXTRAS, home.stage, dirs_exist_ok=True)
         home.publish(draws=draws)
     return done
 
@@ -307,15 +254,18 @@ class _Runner:
 
     def _keep_extras(self, step: Step, place: Path, remaining: RemainingImages, verdict: FilterVerdict) -> None:
         """Notes, figures and small tables, written before the layer: its presence says that all is there."""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        for name, frame in verdict.files.items():
-            write_whole(self.folder / f"{_stem(step, name)}.csv", csv_text(frame).encode())
         if "knn_deciles" in verdict.files:
             gallery = decile_gallery(remaining, verdict)
             if gallery is not None:
                 verdict.pictures["knn_gallery"] = gallery
+        place.parent.mkdir(parents=True, exist_ok=True)
+        extras = self.folder / EXTRAS
+        if verdict.files or verdict.pictures:
+            extras.mkdir(exist_ok=True)
+        for name, frame in verdict.files.items():
+            write_whole(extras / f"{_stem(step, name)}.csv", csv_text(frame).encode())
         for name, picture in verdict.pictures.items():
-            picture.save(self.folder / f"{_stem(step, name)}.png")
+            picture.save(extras / f"{_stem(step, name)}.png")
         about = {"notes": verdict.notes, "rows": verdict.rows, "seen_by": remaining.seen_by}
         write_whole(place.with_suffix(".json"), json.dumps(about, default=_number).encode())
 

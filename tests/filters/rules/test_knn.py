@@ -225,6 +225,11 @@ def test_a_run_writes_the_gallery(edits, embedded, tmp_path):
     assert (done.folder / "knn_deciles.csv").exists()
     assert (done.folder / "knn_gallery.png").stat().st_size > 0
     assert done.table.to_pandas(["image_id"], only_kept=True)["image_id"].str.startswith("good").sum() == 24
+    settings = {"k": 10, "crop": "none"}
+    run(table, [Step.of("knn", settings)], tmp_path / "out", models=Models(encoder=spec), seed=0, draws=99)
+    assert (done.folder / "knn_gallery.png").exists(), "a run that is repeated keeps it"
+    run(table, [Step.of("duplicates")], tmp_path / "out", models=Models(encoder=spec), overwrite=True)
+    assert not list(done.folder.glob("**/knn_*"))
 
 
 def test_unknown_choices_are_answered():

@@ -12,6 +12,7 @@ import numpy as np
 from equipoise.array_types import Floats
 from equipoise.data.table import Table
 from equipoise.errors import InputError, install_line, one_line
+from equipoise.filters.pictures import decoded
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
@@ -81,7 +82,7 @@ class Quality:
         from equipoise.models.inception import open_inception
 
         network = open_inception(self.features)
-        mine, probabilities = network.features(_decoded(remaining.table, verdict, set(remaining.frame["image_id"])))
+        mine, probabilities = network.features(_readable(remaining.table, verdict, set(remaining.frame["image_id"])))
         verdict.notes.append(
             f"Inception features of {len(mine):,} images by {network.name}, {mine.shape[1]} numbers each"
         )
@@ -90,7 +91,7 @@ class Quality:
         if remaining.models.reference is None:
             verdict.notes.append("no FID or KID: no table of real images was given as reference")
         else:
-            real, _ = network.features(_decoded(remaining.reference().table, verdict))
+            real, _ = network.features(_readable(remaining.reference().table, verdict))
             verdict.notes.append(f"Inception features of {len(real):,} real images")
             measures += [("frechet", lambda: frechet_distance(real, mine)), ("kid", lambda: kid(real, mine))]
         for metric, measured in measures:
@@ -240,38 +241,22 @@ class _Pictures:
     def _load(self, rows: Any) -> None:
         from PIL import Image
 
-        from equipoise.data.images import decode
-
         wanted = {int(r) for r in rows} - set(self._held)
         if not wanted:
             return
         at = {self._remaining.frame["image_id"].iloc[r]: r for r in wanted}
-        table = self._remaining.table
-        for batch in table.batches(["image_id", "image"]):
-            ids = batch.column("image_id").to_pylist()
-            for i in [i for i, name in enumerate(ids) if name in at]:
-                try:
-                    image = decode(batch.column("image")[i].as_py(), root=table.image_root)
-                    small = image.resize((self._size, self._size), Image.Resampling.BILINEAR)
-                    self._held[at[ids[i]]] = np.asarray(small, dtype=np.uint8)
-                except InputError:
-                    self._held[at[ids[i]]] = None
+        for name, image in decoded(self._remaining.table, at):
+            self._held[at[name]] = None
+            if not isinstance(image, InputError):
+                small = image.resize((self._size, self._size), Image.Resampling.BILINEAR)
+                self._held[at[name]] = np.asarray(small, dtype=np.uint8)
 
 
-def _decoded(table: Table, verdict: FilterVerdict, ids: set[str] | None = None) -> list[Any]:
+def _readable(table: Table, verdict: FilterVerdict, ids: set[str] | None = None) -> list[Any]:
     """The pictures of a table, or of some of its rows; a note counts those that cannot be decoded."""
-    from equipoise.data.images import decode
-
-    pictures, broken = [], 0
-    for batch in table.batches(["image_id", "image"]):
-        for name, held in zip(batch.column("image_id").to_pylist(), batch.column("image"), strict=True):
-            if ids is not None and name not in ids:
-                continue
-            try:
-                pictures.append(decode(held.as_py(), root=table.image_root))
-            except InputError:
-                broken += 1
-    if broken:
+    found = [picture for _, picture in decoded(table, ids)]
+    pictures = [picture for picture in found if not isinstance(picture, InputError)]
+    if broken := len(found) - len(pictures):
         verdict.notes.append(f"{broken:,} pictures of {table.path} cannot be decoded; Inception did not see them")
     return pictures
 
