@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.atomic import write_whole
-from equipoise.data.images import decode
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
-from equipoise.engine.asking import Asking, image_batches, kept_ids, progress_of, ray_folder
+from equipoise.engine.asking import Asking, decoded_or_error, image_batches, kept_ids, progress_of, ray_folder
 from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
 from equipoise.engine.content import image_ids, text_ids
 from equipoise.engine.mapping import map as map_table
@@ -188,7 +187,7 @@ class _Question:
         new: dict[bytes, Any] = {}
         for image, name in zip(images, names, strict=True):
             if isinstance(name, bytes) and name not in known and name not in new:
-                new[name] = self._decoded(image)
+                new[name] = decoded_or_error(image, self.image_root)
         ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
         if ready:
             said = list(self.captioner.caption(list(ready.values()), seed=self.seed))
@@ -203,12 +202,6 @@ class _Question:
     def _name(self, image: Any) -> bytes | InputError:
         try:
             return bytes(image_ids([image], root=self.image_root)[0])
-        except InputError as error:
-            return error
-
-    def _decoded(self, image: Any) -> Any:
-        try:
-            return decode(image, root=self.image_root)
         except InputError as error:
             return error
 
@@ -299,7 +292,7 @@ class _Revision:
         texts: dict[bytes, str] = {}
         for item, name in zip(items, names, strict=True):
             if isinstance(name, bytes) and name not in known and name not in new:
-                new[name], texts[name] = self._decoded(item), item.caption
+                new[name], texts[name] = decoded_or_error(item.image, self.root), item.caption
         ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
         if ready:
             said = self.reviser.revise(list(ready.values()), [texts[name] for name in ready], seed=self.seed)
@@ -316,9 +309,3 @@ class _Revision:
         except InputError as error:
             return error
         return bytes(image + text_ids([item.caption])[0].tobytes())
-
-    def _decoded(self, item: Asked) -> Any:
-        try:
-            return decode(item.image, root=self.root)
-        except InputError as error:
-            return error

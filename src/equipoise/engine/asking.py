@@ -38,6 +38,7 @@ from equipoise.errors import InputError, UnknownNameError
 __all__ = [
     "Asking",
     "StoredEncoder",
+    "decoded_or_error",
     "file_vectors",
     "filled_by_ray",
     "image_batches",
@@ -315,7 +316,7 @@ class StoredEncoder:
         new: dict[bytes, Any] = {}
         for image, name in zip(images, names, strict=True):
             if isinstance(name, bytes) and name not in known and name not in new:
-                new[name] = _decoded(image, root)
+                new[name] = decoded_or_error(image, root)
         ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
         known |= new | self._encoded(ready, self.encoder.encode_images, "images")
         vectors_or_errors = [known[name] if isinstance(name, bytes) else name for name in names]
@@ -375,7 +376,8 @@ class StoredEncoder:
         return rows
 
 
-def _decoded(image: Any, root: str | Path | None) -> Any:
+def decoded_or_error(image: Any, root: str | Path | None) -> Any:
+    """The decoded image, or what is wrong with it."""
     try:
         return decode(image, root=root)
     except InputError as error:

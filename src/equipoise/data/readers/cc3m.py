@@ -28,9 +28,8 @@ from equipoise.data.readers.files.values import (
 )
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["read"]
 
-COLUMNS = {"url": "string"}
 SHARD_ROWS = 10_000  # img2dataset's default, from which its keys are made
 
 

@@ -21,9 +21,8 @@ from equipoise.data.readers.files.values import RowError, attempt, row
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["read"]
 
-COLUMNS = {"superclass": "string"}
 PIXELS = 3 * 32 * 32
 
 

@@ -19,9 +19,7 @@ from equipoise.data.readers.files.values import IMAGE_SUFFIXES, RowError, attemp
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["COLUMNS", "read"]
-
-COLUMNS = {"class_id": "string"}
+__all__ = ["read"]
 
 
 def read(path: str | os.PathLike[str], *, names: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:

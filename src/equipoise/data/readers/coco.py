@@ -37,16 +37,8 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["COLUMNS", "Annotated", "Gathered", "gather", "gather_document", "keypoints_of", "read", "rows", "split_of"]
+__all__ = ["Annotated", "Gathered", "gather", "gather_document", "keypoints_of", "read", "rows", "split_of"]
 
-COLUMNS = {
-    "people": "json",
-    "objects": "list<string>",
-    "object_boxes": "json",
-    "release": "string",
-    "height": "int64",
-    "width": "int64",
-}
 PARTS = ("captions", "instances", "person_keypoints")
 
 

@@ -18,9 +18,8 @@ from equipoise.data.readers.files import existing, files_of, read_json
 from equipoise.data.readers.files.values import Pictures, RowError, box, brief, identifier
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["COLUMNS", "PARTS", "read"]
+__all__ = ["PARTS", "read"]
 
-COLUMNS = coco.COLUMNS
 PARTS = {"face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 """The name of a part in the file, and here."""
 

@@ -18,10 +18,9 @@ from equipoise.data.readers.files.records import csv_rows
 from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, group, optional_text, row, text
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["AXES", "COLUMNS", "read"]
+__all__ = ["AXES", "read"]
 
 AXES = ("gender", "race", "age")
-COLUMNS = {"service_test": "string"}
 GROUPS = {
     "gender": ("Female", "Male"),
     "race": ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White"),

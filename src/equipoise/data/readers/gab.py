@@ -21,10 +21,8 @@ from equipoise.data.readers.files.values import IMAGE_SUFFIXES, RowError, attemp
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["AXES", "COLUMNS", "EXPECTED_MEN", "EXPECTED_WOMEN", "read"]
+__all__ = ["EXPECTED_MEN", "EXPECTED_WOMEN", "read"]
 
-AXES = ("gender",)
-COLUMNS = {"other_gender": "string", "expected_gender": "string", "cell": "string", "part": "string"}
 
 WHO = {"man": ("man", None), "woman": ("woman", None), "man woman": ("man", "woman"), "woman man": ("woman", "man")}
 

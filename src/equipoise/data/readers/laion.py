@@ -28,17 +28,8 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["COLUMNS", "read"]
+__all__ = ["read"]
 
-COLUMNS = {
-    "url": "string",
-    "nsfw": "string",
-    "similarity": "float64",
-    "punsafe": "float64",
-    "licence": "string",
-    "width": "int64",
-    "height": "int64",
-}
 _WANTED = ("url", "text", "sample_id", "nsfw", "similarity", "license", "width", "height", "punsafe")
 
 

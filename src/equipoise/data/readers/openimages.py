@@ -25,10 +25,9 @@ from equipoise.data.readers.files.records import split_named
 from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, attempt, brief, group, number, row, text
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["AXES", "COLUMNS", "read"]
+__all__ = ["AXES", "read"]
 
 AXES = ("gender", "age")
-COLUMNS = {"people": "json", "objects": "list<string>", "mixed": "list<string>"}
 GROUPS = {
     "gender": ("Predominantly Feminine", "Predominantly Masculine"),
     "age": ("Middle", "Older", "Young"),

@@ -22,10 +22,8 @@ from equipoise.data.readers.files.values import Pictures, RowError, address, att
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["AXES", "COLUMNS", "read"]
+__all__ = ["read"]
 
-AXES = ("gender", "race", "age")
-COLUMNS = {"url": "string", "positive": "json", "negative": "json"}
 GROUPS = {
     "gender": ("female", "male"),
     "race": ("black", "caucasian", "eastasian", "hispanic", "indian"),

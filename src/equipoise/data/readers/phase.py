@@ -37,7 +37,7 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["AXES", "COLUMNS", "read"]
+__all__ = ["read"]
 
 KEYS = {
     "gender": "gender",
@@ -49,8 +49,6 @@ KEYS = {
 }
 """Our name of an attribute, and the file's."""
 
-AXES = ("gender", "race", "age", "skin_tone")
-COLUMNS = {"people": "json", "mixed": "list<string>", "emotion": "string", "activity": "string"}
 GROUPS = {
     "gender": ("female", "male"),
     "race": (

@@ -23,17 +23,8 @@ from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, ad
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["AXES", "COLUMNS", "read"]
+__all__ = ["read"]
 
-AXES = ("gender",)
-COLUMNS = {
-    "url": "string",
-    "context": "string",
-    "sector": "string",
-    "specialisation": "string",
-    "other": "string",
-    "other_gender": "string",
-}
 GROUPS = ("feminine", "man", "masculine", "woman")
 _OWN_GENDER = ("Occupation_perceived_gender", "Occupation_Gender")
 _OTHER_GENDER = ("Participant_perceived_gender", "Participant_Gender")
