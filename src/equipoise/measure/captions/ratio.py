@@ -16,9 +16,11 @@ from equipoise.measure.captions.counts import image_keys
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_above
+from equipoise.measure.stats.permutation import sign_flip
 from equipoise.measure.stats.shares import wilson_interval
 
 __all__ = ["RATIO_CONVENTIONS", "NamedRatio", "RatioConvention", "ratio"]
@@ -26,6 +28,8 @@ __all__ = ["RATIO_CONVENTIONS", "NamedRatio", "RatioConvention", "ratio"]
 RatioConvention = Literal["lic", "burns", "folded"]
 RATIO_CONVENTIONS = ("lic", "burns", "folded")
 BURNS_EPSILON = 1e-5
+FLIPS = 9999
+"""Random signs behind the chance level of ``folded`` where images have several captions."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,10 @@ def ratio(
 
     Chance: with ``labels`` (n,) the same ratio of the images' own labels (captions that name whom the images
     show), tested by the delta method on the difference of log ratios, image by image; without labels, and for
-    ``folded`` always, parity: as many of one as of the other, exact binomial. For ``folded`` the chance level is
-    the mean of max(r, 1 / r) under parity: above 1, more for few captions. Interval: Wilson's of the first group's
-    share, as a ratio; percentile bootstrap over ``images`` (n,) where an image has several captions.
+    ``folded`` always, parity: as many of one as of the other, exact binomial; where ``images`` (n,) have several
+    captions, sign flips of whole images. For ``folded`` the chance level is the mean of max(r, 1 / r) under parity:
+    above 1, more for few captions. Interval: Wilson's of the first group's share, as a ratio; percentile bootstrap over
+    ``images``, none for a single one.
 
     A count of 0 gives no value and a note; ``zero="burns"`` adds 1e-5 to the denominator instead, as the released
     code of Burns does, and gives the huge number that follows.
@@ -115,16 +120,18 @@ def ratio(
             convention,
             notes,
         )
-    low, high = _interval(named, counts, images, replicates, seed, level)
-    if convention == "burns":
-        low, high = 1 / high, 1 / low
+    interval = _interval(named, counts, images, replicates, seed, level)
+    low, high = (None, None) if interval is None else _in_convention(*interval, convention)
+    why = () if interval else (no_interval("one image, or the same ratio in every resample"),)
     value, null, null_sd, p_value = top / bottom, 1.0, None, 1.0
+    leans = named @ np.array([1.0, -1.0])
+    if images is not None:
+        leans = np.bincount(image_keys(images, len(named)), leans)
     if convention == "folded":
         value = max(value, 1 / value)
-        low, high = (1.0 if low <= 1 <= high else min(max(low, 1 / low), max(high, 1 / high))), max(high, 1 / low)
-        null, null_sd, p_value = _folded_parity(sum(counts), value)
+        null, null_sd, p_value = _folded_parity(sum(counts), value, leans, seed)
     elif labels is None:
-        p_value = min(1.0, float(sps.binomtest(counts[0], sum(counts), 0.5).pvalue))
+        p_value = _parity(leans, seed)
         notes = (*notes, "chance is parity: no labels given")
     else:
         null, p_value = _against_labels(named, labels, pair, convention, images)
@@ -138,7 +145,7 @@ def ratio(
         p_value=p_value,
         n=sum(counts),
         n_groups=2,
-        notes=notes,
+        notes=(*notes, *why),
         level=level,
     )
     return NamedRatio(estimate, counts, (shown[0], shown[1]), convention, notes)
@@ -152,8 +159,8 @@ def _left_out(mentions: Mentions, counts: tuple[int, int]) -> tuple[str, ...]:
 
 def _interval(
     named: Floats, counts: tuple[int, int], images: Sequence[Any] | None, replicates: int, seed: int, level: float
-) -> tuple[float, float]:
-    """Interval of first over second."""
+) -> tuple[float, float] | None:
+    """Interval of first over second; ``None`` where it would have no width."""
     if images is None:
         low, high = wilson_interval(counts[0], sum(counts), level=level)
         return low / (1 - low), high / (1 - high)
@@ -162,13 +169,42 @@ def _interval(
     draws = bootstrap_statistic(
         named, lambda c: (c[:, 0] + 0.5) / (c[:, 1] + 0.5), clusters=keys, replicates=replicates, seed=seed
     )
+    if np.ptp(draws) <= 1e-12:
+        return None
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     value = counts[0] / counts[1]
     return min(float(low), value), max(float(high), value)
 
 
-def _folded_parity(n: int, value: float) -> tuple[float, float, float]:
-    """Mean and sd of max(r, 1 / r) when either group is named with probability 1/2, and P(as large or larger)."""
+def _in_convention(low: float, high: float, convention: str) -> tuple[float, float]:
+    """The interval of first over second as one of the convention's own ratio."""
+    if convention == "lic":
+        return low, high
+    if convention == "burns":
+        return 1 / high, 1 / low
+    return (1.0 if low <= 1 <= high else min(max(low, 1 / low), max(high, 1 / high))), max(high, 1 / low)
+
+
+def _parity(leans: Floats, seed: int) -> float:
+    """P-value that captions (or images) lean to either group alike: ``leans`` (n,), first less second of each.
+
+    Signs are flipped. Where all lean as far, that is the exact binomial test of how many lean to the first.
+    """
+    some = leans[leans != 0]
+    if not some.size:
+        return 1.0
+    if np.ptp(np.abs(some)) == 0:
+        return min(1.0, float(sps.binomtest(int((some > 0).sum()), len(some), 0.5).pvalue))
+    return float(sign_flip(some, seed=seed).p_value)
+
+
+def _folded_parity(n: int, value: float, leans: Floats, seed: int) -> tuple[float, float, float]:
+    """Mean and sd of max(r, 1 / r) when either group is named with probability 1/2, and P(as large or larger).
+
+    ``n`` captions; ``leans`` as in :func:`_parity`, whose signs are flipped where images lean by several captions.
+    """
+    if (leans != 0).sum() < n:
+        return (*_flipped_folded(n, leans, seed), _parity(leans, seed))
     hits = np.arange(1, n)
     chances = sps.binom.pmf(hits, n, 0.5)
     folded = np.maximum(hits / (n - hits), (n - hits) / hits)
@@ -177,6 +213,16 @@ def _folded_parity(n: int, value: float) -> tuple[float, float, float]:
     ends = 2 * 0.5**n  # one group never named: larger than any ratio
     as_large = float(chances[folded >= value * (1 - 1e-12)].sum()) + ends
     return mean, float(np.sqrt(spread)), min(1.0, as_large)
+
+
+def _flipped_folded(n: int, leans: Floats, seed: int) -> tuple[float, float]:
+    """Mean and sd of max(r, 1 / r) over random signs of ``leans`` that leave it finite."""
+    rng, lean = np.random.default_rng(seed), np.zeros(FLIPS)
+    for size, images in zip(*np.unique(np.abs(leans), return_counts=True), strict=True):
+        lean += size * (2 * rng.binomial(images, 0.5, size=FLIPS) - images)
+    apart = np.abs(lean[np.abs(lean) < n])
+    folded = (n + apart) / (n - apart)
+    return float(folded.mean()), float(folded.std())
 
 
 def _against_labels(
