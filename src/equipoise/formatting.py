@@ -278,15 +278,18 @@ def one_line(error: BaseException, most: int = 400) -> str:
 def for_spreadsheet(value: Any) -> Any:
     """``value`` for a cell of a CSV file: text that a spreadsheet would run as a formula gets an apostrophe before it.
 
-    Numbers stay numbers, also those that are written as text.
+    Numbers stay numbers, also those that are written as text. Text that begins with such apostrophes already gets one
+    more, so that :func:`from_spreadsheet` gives back what was written.
 
     >>> for_spreadsheet("=1+1"), for_spreadsheet("-0.5"), for_spreadsheet("a-b"), for_spreadsheet(-3)
     ("'=1+1", '-0.5', 'a-b', -3)
+    >>> for_spreadsheet("'=1+1")
+    "''=1+1"
     """
-    if not isinstance(value, str) or not value.startswith(_FORMULA):
+    if not isinstance(value, str) or not value.lstrip("'").startswith(_FORMULA):
         return value
     try:
-        float(value)
+        float(value.lstrip("'"))
     except ValueError:
         return "'" + value
     return value

@@ -10,6 +10,7 @@ from equipoise.audit.captions.images import image_files
 from equipoise.data import Table
 from equipoise.engine import Asking
 from equipoise.errors import InputError
+from equipoise.formatting import from_spreadsheet
 from equipoise.mitigate.libra.applying import CaptionRow, apply_into, revise_all, written
 
 
@@ -100,7 +101,8 @@ def test_a_file_reads_back_as_it_was_written(pairs, kind):
 
     text = written([CaptionRow(str(image), caption) for image, caption in pairs], kind)
     if kind == ".csv":
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        lines = csv.DictReader(io.StringIO(text, newline=""))
+        rows = [{name: from_spreadsheet(cell) for name, cell in line.items()} for line in lines]
     else:
         rows = json.loads(text) if kind == ".json" else [json.loads(line) for line in text.split("\n") if line]
     assert [(int(row["image_id"]), row["caption"]) for row in rows] == pairs

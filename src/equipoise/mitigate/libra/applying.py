@@ -132,7 +132,11 @@ def written(rows: Sequence[CaptionRow], kind: str) -> str:
     if kind in (".csv", ".tsv"):
         out = io.StringIO()
         names = list(dict.fromkeys(name for row in plain for name in row))
-        lines = csv.DictWriter(out, names, delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
+        # Before Python 3.13 the writer leaves a lone carriage return unquoted, and a reader ends the line there.
+        returns = any("\r" in str(cell) for row in plain for cell in row.values())
+        quoting = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
+        comma = "\t" if kind == ".tsv" else ","
+        lines = csv.DictWriter(out, names, delimiter=comma, lineterminator="\n", quoting=quoting)
         lines.writeheader()
         lines.writerows({name: for_spreadsheet(value) for name, value in row.items()} for row in plain)
         return out.getvalue()
