@@ -39,9 +39,11 @@ FEWER: dict[str, tuple[tuple[str, str], ...]] = {
     "mitigate.md": ((r"-n (3360|4000|6000)", "-n 672"), (r"steps=150", "steps=2")),
     "inpainting.md": ((r"(recipe inpainting) -o", r"\1 --quick -o"),),
     "contamination.md": (
+        (r"--quick -o runs/quick", "--quick --dry-run -o runs/quick"),  # the line before it is lowered to the same
         (r"(recipe contamination) -o", r"\1 --quick -o"),
         (r"--alpha 0,0.5,1 --seeds 4", "--quick --alpha 0,0.5,1 --seeds 1"),
     ),
+    "recipes.md": ((r"(recipe (?:inpainting|contamination) --quick)", r"\1 --dry-run"),),  # run on pages of their own
 }
 """Numbers that are lowered, so that a page takes minutes instead of a quarter of an hour: pictures, steps, splits.
 With ``EQUIPOISE_AS_PRINTED=1`` nothing is lowered."""

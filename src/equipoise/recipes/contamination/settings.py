@@ -52,7 +52,8 @@ class ContaminationSettings(Settings):
     """Pictures on which the models are measured."""
     start_pictures: Count = 1200
     start_steps: Count = 300
-    clip_steps: Count = 70
+    clip_steps: Count = 40
+    """On generated pictures, more steps wear off what the text tower knows of gender (:data:`.tables.SEES`)."""
     captioner_steps: Count = 40
     again: Count = 56
     """Pictures of a generation of the generator."""
