@@ -194,7 +194,7 @@ def plain(value: Any) -> Any:
         return None
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+    if isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0:
         return [plain(part) for part in value]
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
