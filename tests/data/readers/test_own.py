@@ -80,13 +80,13 @@ def test_the_reader_parquet_takes_paths_too(photos: Path) -> None:
 
 
 def test_frames_and_lists_in_memory(photos: Path) -> None:
-    for number, data in enumerate((pd.DataFrame(ROWS), ROWS)):
+    for number, data in enumerate((pd.DataFrame(ROWS), ROWS, iter(ROWS))):
         expect_both(import_rows(data, photos / f"t{number}", columns=COLUMNS, axes=AXES, images=photos).table)
     for wrong in ({"a": 1}, 3, "photos"):
         with pytest.raises(InputError, match="rows are expected"):
-            import_rows(wrong, photos / "t2")
+            import_rows(wrong, photos / "t3")
     with pytest.raises(InputError, match="row 0 is int"):
-        import_rows([1], photos / "t2")
+        import_rows([1], photos / "t3")
 
 
 def test_rows_in_memory_are_taken_up_only_with_the_same_rows_and_arguments(photos: Path) -> None:

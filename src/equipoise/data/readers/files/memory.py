@@ -26,6 +26,7 @@ def records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
             f"rows are expected (a pandas frame, a Hugging Face dataset, a list of mappings), not "
             f"{type(data).__name__}; a dataset of several splits is given one split at a time"
         )
+    data = list(data) if hasattr(data, "__next__") else data  # an iterator gives its rows once, and they are read twice
     names = {
         name: feature.names
         for name, feature in (getattr(data, "features", None) or {}).items()
