@@ -391,7 +391,7 @@ def test_every_generation_file_says_how_to_run(home):
     for part in PIPELINES:
         settings = json.loads((home / part / "generation.json").read_text())
         assert settings["steps"] == 20
-        assert settings["guidance"] > 1
+        assert settings["guidance"] >= 1  # 1 is no guidance: the biased generator shows the shares that it learnt
 
 
 @pytest.mark.slow
