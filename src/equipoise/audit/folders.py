@@ -80,12 +80,29 @@ def _only_of(about: AuditOf) -> Callable[[Run], None]:
 
     def accept(run: Run) -> None:
         there = {"suite": run.about.get("suite"), **run.of}
-        for name, mine in {"suite": about.suite, **about.of}.items():
-            if name != "fitted_on" and _resolved(name, there.get(name)) != _resolved(name, mine):
-                other = f"another {name}" if name in ("table", "remedy") else f"another {name} ({there.get(name)})"
+        wanted = {"suite": about.suite, **about.of}
+        for name in [*wanted, *(name for name in _SOME if name in there and name not in wanted)]:
+            if name != "fitted_on" and _resolved(name, there.get(name)) != _resolved(name, wanted.get(name)):
+                other = _other(name, there.get(name))
                 raise InputError(f"{run.folder}: holds the audit of {other}; give another folder with -o")
 
     return accept
+
+
+_SOME = ("limit", "sample", "images")
+"""What says that only some images, or captions, were asked about."""
+
+
+def _other(name: str, there: Any) -> str:
+    """What a folder holds the audit of, which is not what is to be written.
+
+    >>> _other("limit", 200), _other("sample", None), _other("model", "clip"), _other("images", "limit 40")
+    ('some of them (limit 200)', 'all of them', 'another model (clip)', 'some of them (limit 40)')
+    """
+    if name in _SOME:
+        told = there if name == "images" else f"{name} {there}"
+        return f"some of them ({told})" if there else "all of them"
+    return f"another {name}" if name in ("table", "remedy") else f"another {name} ({there})"
 
 
 def _resolved(name: str, value: Any) -> Any:

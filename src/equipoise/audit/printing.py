@@ -27,7 +27,7 @@ def table_of(
     frame: pd.DataFrame,
     *,
     everything: bool = False,
-    limit: int = 60,
+    limit: int | None = 60,
     level: float = 0.95,
     most: int | None = None,
 ) -> str:
@@ -35,8 +35,8 @@ def table_of(
 
     Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
     ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
-    intervals. ``most``: only so many rows, the most telling: those that chance explains least. Rows of single prompts
-    stand in the order of their corrected p-values.
+    intervals. ``limit``: the most rows to print, ``None`` for no limit. ``most``: only so many rows, the most telling:
+    those that chance explains least. Rows of single prompts stand in the order of their corrected p-values.
     """
     details = {name for name in frame["metric"] if METRICS.find(name).detail}
     shown = _clearest_first(frame) if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(details)]
@@ -45,7 +45,7 @@ def table_of(
     n_rows = len(shown)
     if most is not None and not everything and n_rows > most + 3:  # to leave out three rows would save nothing
         shown = _telling(shown, most)
-    limit = len(shown) if everything else limit
+    limit = len(shown) if everything or limit is None else limit
     lines = [_cells(row, f"{percent(level)} interval") for row in shown.head(limit).to_dict("records")]
     names = [name for name in lines[0] if name != "model" or frame["model"].nunique() > 1] if lines else []
     names = [name for name in names if name in ("metric", "value", "n") or any(line[name] for line in lines)]

@@ -62,9 +62,9 @@ class Audit:
         lines = [*begin, self.table(), *(f"note: {note}" for note in joined_over_k(self.notes))]
         return "\n".join([*lines, *([self.verdict] if self.verdict else [])])
 
-    def table(self, *, everything: bool = False, most: int | None = None) -> str:
+    def table(self, *, everything: bool = False, most: int | None = None, limit: int | None = 60) -> str:
         """The results as text, the clearest prompts below; see :func:`equipoise.audit.printing.table_of`."""
-        text = table_of(self.results, everything=everything, level=self.level, most=most)
+        text = table_of(self.results, everything=everything, level=self.level, most=most, limit=limit)
         single = "" if everything else single_prompts(self.results)
         return f"{text}\n\n{single}" if single else text
 
@@ -248,8 +248,9 @@ def run_captions(
     frame = caption_frame(captions)
     of: dict[str, Any] = {"captions": str(captions), "model": None}
     if limit or sample:
-        names = frame["image_id"].drop_duplicates().tolist()
-        frame = frame[frame["image_id"].isin(some_ids(names, limit=limit, sample=sample, seed=settings.seed))]
+        ids = frame["image_id"].astype(str)  # COCO's are numbers, and a draw is by name
+        names = ids.drop_duplicates().tolist()
+        frame = frame[ids.isin(some_ids(names, limit=limit, sample=sample, seed=settings.seed))]
         frame = frame.reset_index(drop=True)
         of |= {"limit": limit} if limit else {"sample": sample}
     chosen.check(frame, settings)
@@ -306,7 +307,9 @@ def measure_again(
     if settings != before and not replace and in_place:
         raise InputError(f"{home}: holds results with other settings; give another folder with -o, or --replace")
     if not suite.needs_model:
-        return run_captions(suite, run.of["captions"], target, config=settings, overwrite=overwrite and not in_place)
+        some = {name: int(run.of.get(name) or 0) for name in ("limit", "sample")}
+        over = overwrite and not in_place
+        return run_captions(suite, run.of["captions"], target, config=settings, overwrite=over, **some)
     at = run.about.get(TABLE_AT)
     at = home / at if isinstance(at, str) else None
     about = AuditOf(suite.name, run.of, settings, run.about["axes"], {"table": run.of.get("table")}, at)

@@ -204,6 +204,10 @@ def measure(
     _tell(done, page=page, all_rows=all_rows, everything=everything)
 
 
+_FEW_DIFFERENCES = 60
+"""How many rows of a comparison are printed where the others are in its folder."""
+
+
 def compare(
     a: str = typer.Argument(..., metavar="A", help="The folder of an audit, of captions, a dataset, or a filter run."),
     b: str = typer.Argument(..., metavar="B", help="The folder of another one of the same kind and data."),
@@ -221,7 +225,8 @@ def compare(
 
     differences = paired(a, b, out, overwrite=overwrite)
     typer.echo(f"A - B, A = {a}, B = {b}; above 0: A has more")
-    _show(differences.frame(), differences.notes, table_of(differences.frame()), out or "")
+    limit = _FEW_DIFFERENCES if out else None  # without a folder, what is printed is all there is
+    _show(differences.notes, table_of(differences.frame(), limit=limit), out or "")
 
 
 def suites(
@@ -352,8 +357,9 @@ def _tell_captions_dry_run(captions: str, some: dict[str, Any], seed: int) -> No
     from equipoise.data.sampling import some_ids
 
     frame = caption_frame(captions)
-    names = some_ids(frame["image_id"].drop_duplicates().tolist(), seed=seed, **some)
-    n = int(frame["image_id"].isin(names).sum())
+    ids = frame["image_id"].astype(str)
+    names = some_ids(ids.drop_duplicates().tolist(), seed=seed, **some)
+    n = int(ids.isin(names).sum())
     typer.echo(f"{n:,} captions of {len(names):,} images would be read; no model is asked")
 
 
@@ -361,9 +367,9 @@ def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
     """The rows, the notes, the verdict and where everything is."""
     from equipoise.audit.printing import TELLING
 
-    text = done.table(everything=everything, most=None if all_rows else TELLING)
+    text = done.table(everything=everything, most=None if all_rows else TELLING, limit=None)
     text = f"{done.k_told}\n{text}" if done.k_told else text
-    _show(done.results, done.notes, text, str(done.folder or ""))
+    _show(done.notes, text, str(done.folder or ""))
     _tell_more_draws(done)
     if done.folder is None:
         typer.echo(
@@ -395,7 +401,7 @@ def _refuse_all(unread: dict[str, Any], why: str) -> None:
             raise InputError(f"{why} {name}")
 
 
-def _show(results: object, notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
+def _show(notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
     from equipoise.measure.notes import joined_over_k
 
     typer.echo(text)

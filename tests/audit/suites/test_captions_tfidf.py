@@ -105,6 +105,19 @@ def test_it_can_be_measured_again_and_compared_model_by_model(tmp_path):
     assert row.n == 300
 
 
+@pytest.mark.parametrize("some", [{"limit": 20}, {"sample": 20}])
+def test_what_some_captions_gave_is_not_measured_again_over_all(tmp_path, some):
+    path, config = coco(tmp_path / "a.json", True), {"draws": 10, "seeds": [0]}
+    before = run_captions("captions-tfidf", path, tmp_path / "some", config=config, **some)
+    again = measure_again(tmp_path / "some")
+    assert again.results["value"].tolist() == before.results["value"].tolist()
+    with pytest.raises(InputError, match=r"holds the audit of some of them \((limit|sample) 20\); give another folder"):
+        run_captions("captions-tfidf", path, tmp_path / "some", config=config)
+    run_captions("captions-tfidf", path, tmp_path / "all", config=config)
+    with pytest.raises(InputError, match="holds the audit of all of them; give another folder"):
+        run_captions("captions-tfidf", path, tmp_path / "all", config=config, **some)
+
+
 def test_files_that_cannot_be_used_are_refused(tmp_path):
     path = tmp_path / "x.json"
     for text, message in (
