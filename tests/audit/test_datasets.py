@@ -20,6 +20,7 @@ from equipoise.data.labels import label_layer
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
 from equipoise.report import verdict_of, write_into
+from equipoise.report.verdict.outcomes import Conclusion, margin_text, read_row
 
 COCO = Path(__file__).resolve().parents[3] / "shared" / "data" / "coco" / "captions_val2017.json"
 FAST = DatasetSettings(permutations=99, probe_permutations=19, clusters=4, min_images=10, min_activities=5)
@@ -109,7 +110,7 @@ def test_an_even_dataset_shows_nothing(tmp_path):
     assert ((shares["value"] - shares["null_mean"]).abs() < 4 * shares["null_sd"]).all()
     assert "gender: none of 2 subjects leans beyond chance" in str(found)
     assert not found.lopsided
-    assert str(found).splitlines()[2] == "Nothing is lopsided, beyond chance and by enough to matter"
+    assert str(found).splitlines()[2] == "Whether it is lopsided cannot be told"
     assert shares["notes"].str.contains("Holm p").all()
     # both axes together, and each by the other
     joint = rows(found, "group_evenness", axis="gender x age").iloc[0]
@@ -381,6 +382,32 @@ def test_bad_sources_are_told(tmp_path, make, options, sentence):
 def _written(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+@pytest.mark.parametrize(
+    "counts", [(1440, 1140, 1140, 1140, 1140), (30, 20), (120, 100, 110), (500, 500), (52, 49, 40, 31)]
+)
+def test_the_line_on_shares_says_what_the_verdict_says(tmp_path, counts):
+    groups = ["abcde"[place] for place, n in enumerate(counts) for _ in range(n)]
+    rows = [{"image_id": f"i{number}", "age": group} for number, group in enumerate(groups)]
+    table = Table.create(tmp_path / "ds", rows, axes=["age"])
+    found = audit_dataset(table.path, tmp_path / "out", settings=FAST)
+    verdict = verdict_of([tmp_path / "out"])
+    heads = {Conclusion.LEANS: "Where it is", Conclusion.CANNOT_TELL: "Whether it is lopsided cannot be told"}
+    assert str(found).splitlines()[2].startswith(heads.get(verdict.outcome, "Nothing is lopsided"))
+    assert found.lopsided == (verdict.outcome is Conclusion.LEANS)
+    assert ("even: lopsided" in str(found)) == found.lopsided
+
+
+@pytest.mark.parametrize(("n_groups", "margin"), [(2, "5 points"), (5, "2 points"), (10, "1 points")])
+def test_a_share_matters_where_it_is_a_tenth_from_even(n_groups, margin):
+    share = 1 / n_groups
+    row = pd.Series({"metric": "group_share", "null_mean": share, "null_sd": 0.001, "n": 9000, "n_groups": n_groups})
+    for times, outcome in ((1.08, Conclusion.CANNOT_TELL), (1.2, Conclusion.LEANS)):
+        ends = {"value": times * share, "ci_low": (times - 0.05) * share, "ci_high": (times + 0.05) * share}
+        reading = read_row(pd.Series({**row, **ends}), 0.001, signed=True)
+        assert reading.outcome is outcome
+        assert margin_text("group_share", n_groups=reading.n_groups) == margin
 
 
 def test_the_command_prints_and_writes(small, tmp_path):

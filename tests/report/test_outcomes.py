@@ -16,10 +16,17 @@ import pandas as pd
 import pytest
 
 from equipoise.audit.config import AuditConfig
+from equipoise.audit.findings import Findings
+from equipoise.audit.folders import AuditOf, audit_folder
 from equipoise.data.results import write_results
 from equipoise.measure.notes import codes_of, note
+from equipoise.measure.stats import summarise
 from equipoise.report import verdict_of, write
-from equipoise.report.verdict.judging import BiasVerdict
+from equipoise.report.dossier.bounds import check_policy
+from equipoise.report.dossier.policy import Bound, Policy
+from equipoise.report.findings import bias_rows
+from equipoise.report.sources import read_given
+from equipoise.report.verdict.judging import REPAIRED, BiasVerdict
 from equipoise.report.verdict.outcomes import Conclusion
 
 from .folders import folder, of_sets, row
@@ -97,7 +104,6 @@ def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str
 
 def dataset(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
     def build(home: Path) -> BiasVerdict:
-        from equipoise.audit.findings import Findings
         from equipoise.data.runs import claimed
 
         findings = Findings("dataset", "")
@@ -120,8 +126,6 @@ def shares(value: float, half: float, p: float, n: int) -> list[dict[str, Any]]:
 
 def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = None) -> Callable[[Path], BiasVerdict]:
     def build(home: Path) -> BiasVerdict:
-        from equipoise.audit.findings import Findings
-
         findings = Findings("captions", "")
         findings.rows = [{**one, "suite": "captions", "pool": None, "model": one["model"] or "nic"} for one in rows]
         findings.save(home / "out")
@@ -397,9 +401,9 @@ CASES = [
     Case(
         "captions of an axis that no lexicon names",
         captions(row("lic", (0.1, -0.2, 0.4, 0.6), sd=0.1), masked=False),
-        NOTHING,
-        ("No word was masked", "what matters would have been found"),
-        ("were masked",),
+        UNKNOWN,
+        ("No word was masked", "words that name a group were not masked, and could hide a difference"),
+        ("were masked", "would have been found"),
     ),
     Case(
         "captions of three models, of which luck favours one",
@@ -475,6 +479,22 @@ CASES = [
         compared(row("max_skew", (-0.3, -0.4, -0.2, 0.001), k=12)),
         LEANS,
         ("A and B differ.", "B has more MaxSkew@12 than A", "A - B is −0.30"),
+    ),
+    Case(
+        "two models of which one leans the other way",
+        compared(row("bias_at_k", (-0.7, -0.8, -0.6, 0.001), k=5)),
+        LEANS,
+        ("A and B differ.", "A and B differ in Bias@5", "A - B is −0.70"),
+        ("has more",),
+    ),
+    Case(
+        "two models that differ on an intersection alone",
+        compared(
+            row("max_skew", (0.01, -0.02, 0.04, 0.6), k=12, sd=0.01),
+            row("max_skew", (-0.3, -0.4, -0.2, 0.001), k=12, axis="gender x age"),
+        ),
+        LEANS,
+        ("A and B differ.", "On gender × age, B has more MaxSkew@12 than A"),
     ),
     Case(
         "two models within the margin",
@@ -629,6 +649,70 @@ def test_the_page_shows_what_a_terminal_prints(tmp_path):
     text = write(home, tmp_path / "p.html").read_text(encoding="utf-8")
     assert verdict_of(home).lead in text
     assert "does not show that a model is fair" in text
+
+
+def test_what_luck_gives_does_not_depend_on_an_unrelated_row(tmp_path):
+    """A correction over more rows moves a p-value towards 1, and says nothing of the side of chance."""
+    near = row("max_skew", (0.300, 0.280, 0.320, 0.52), chance=0.301, sd=0.01, k=10, n=200)
+    other = row("ndkl", (0.050, 0.045, 0.055, 0.48), chance=0.0495, sd=0.002, n=200)
+    for number, rows in enumerate(([near], [near, other])):
+        made = verdict_of(folder(tmp_path / str(number), rows))
+        assert made.outcome is NOTHING
+        assert "less lopsided than luck" not in made.text
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_verdict_stands_on_the_card_of_its_model_alone(tmp_path, turned):
+    """The audit that the verdict is about need not come first: one without a chance level is passed over."""
+    judged = folder(tmp_path / "judged", ONE_WAY, model="judged")
+    silent = folder(tmp_path / "silent", [row("max_skew", (0.3, 0.2, 0.4, None), chance=None)], model="silent")
+    write([silent, judged] if turned else [judged, silent], tmp_path / "p.html")
+    said = {
+        name: (tmp_path / "p_files" / f"model_card_{name}.md").read_text(encoding="utf-8")
+        for name in ("judged", "silent")
+    }
+    assert "judged is biased by perceived gender." in said["judged"]
+    assert "is biased" not in said["silent"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("shift", "words"), [(-0.06, "helped, but not fully"), (0.06, "made things worse")])
+def test_a_change_is_told_alike_on_either_side_of_chance(tmp_path, sign, shift, words):
+    rng = np.random.default_rng(0)
+    before = rng.normal(0.4, 0.2, 40)
+    pair = []
+    for name, values in (("before", before), ("after", before + shift + rng.normal(0, 0.01, 40))):
+        keys = {"metric": "bias_at_k", "variant": "equipoise", "pool": "natural", "axis": "gender", "k": 5}
+        findings, values = Findings("contrast", name), sign * values
+        findings.add(summarise(values, null_value=0.0), **keys)
+        findings.add_queries(values, [f"q{i}" for i in range(40)], **keys)
+        about = AuditOf("contrast", {"table": "t", "model": name}, AuditConfig(), ["gender"], {"table": "t"})
+        with audit_folder(tmp_path / name, about) as run:
+            findings.save(run.stage)
+            run.publish()
+        pair.append(tmp_path / name)
+    made = verdict_of(pair, before_after=pair)
+    answer = dict(made.answers)[REPAIRED]
+    assert words in made.text
+    assert f"after - before, paired: {'−' if shift < 0 else '+'}0.06" in answer
+    assert "38.8 points" in answer
+
+
+@pytest.mark.parametrize("axis", ["placebo_bag", "bag"])
+def test_a_placebo_is_none_of_the_axes_whatever_it_is_called(tmp_path, axis):
+    pair = []
+    for name, size in (("before", 0.9), ("after", 0.5)):
+        bag = [{**one, "codes": codes_of([note("placebo_axis")])} for one in leaning(size, size - 0.2, size + 0.2)]
+        rows = [*BEFORE, *({**one, "axis": axis} for one in bag)]
+        pair.append(folder(tmp_path / name, rows, model=name))
+    made = verdict_of(pair, before_after=pair)
+    assert "The repair (after) made no difference" in made.text
+    assert "bag" not in dict(made.answers)[REPAIRED]
+    before = read_given(pair).series[0]
+    assert set(bias_rows(before)["axis"]) == {"gender"}
+    bound = Bound(name="gaps", metric="standard_gap_size", most=2.0)
+    told = {"intended_use": "search", "decided_by": "us", "decided_on": "today", "groups": {"gender": ("f", "m")}}
+    assert {check.axis for check in check_policy(Policy(**told, bounds=(bound,)), [before]).checks} == {"gender"}
 
 
 def test_a_wider_margin_makes_a_lean_too_small(tmp_path):

@@ -17,7 +17,7 @@ from equipoise.data.runs import KINDS, Run, claimed, find_run
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.measure.captions.lic import corrected_resampled_t
-from equipoise.measure.notes import Note, no_interval, note, of_sources
+from equipoise.measure.notes import Note, facts_of, no_interval, note, of_sources
 from equipoise.measure.stats import compare as paired
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_above, normal_quantile
@@ -135,20 +135,29 @@ def _by_query(a: Path, b: Path) -> Findings:
         raise InputError(f"{a} and {b} have no query in common; compare audits of the same suite and table")
     names = _names(first, second, a, b)
     findings = Findings(str(joined["suite"].iloc[0]), " - ".join(names))
-    shuffles = _JointShuffles(a, b, same)
+    shuffles, placebos = _JointShuffles(a, b, same), _placebos(a) | _placebos(b)
     for _, some in stages(list(joined.groupby(same, dropna=False, sort=False))):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
         joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
         clusters = _clusters(some)
         estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=clusters, draws=joint)
         means = _compared(names, float(some["value_a"].mean()), float(some["value_b"].mean()))
-        findings.rows.append(estimate.with_notes(means, *of_sources(clusters)).row(**keys))
+        of_placebo = [note("placebo_axis")] if keys["axis"] in placebos else []
+        findings.rows.append(estimate.with_notes(means, *of_sources(clusters), *of_placebo).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
         left = frame.merge(other[[*same, "query"]], on=[*same, "query"], how="left", indicator=True)
         alone = int((left["_merge"] == "left_only").sum())
         if alone:
             findings.notes.append(f"{alone} values of {folder} have no counterpart and were left out")
     return findings
+
+
+def _placebos(folder: Path) -> set[str]:
+    """The axes that an audit says are placebos."""
+    if not (folder / _RESULTS).is_file():
+        return set()
+    rows = read_results(folder).to_dict("records")
+    return {str(row["axis"]) for row in rows if facts_of(row, "placebo_axis") is not None}
 
 
 def _add_lic(findings: Findings, a: Path, b: Path) -> None:

@@ -74,10 +74,10 @@ def model_card(series: Series, verdict: str = "") -> str:
 def cards(given: Given, contents: PageContents) -> dict[str, str]:
     """A model card for each model and a dataset card for each table: their text by the name of the file."""
     texts: dict[str, str] = {}
-    for number, series in enumerate(contents.series):
+    for series in contents.series:
         if series.source.kind not in ("audit", "results", "captions") or series.is_yardstick:
             continue
-        words = contents.verdict.text if number == 0 else ""
+        words = contents.verdict.text if any(series is of for of in contents.verdict.of) else ""
         texts[_free(f"model_card_{_file_name(series.label)}", texts)] = model_card(series, words)
     for table in given.tables:
         try:

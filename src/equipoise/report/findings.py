@@ -26,6 +26,7 @@ __all__ = [
     "main_metric",
     "main_rows",
     "metric_name",
+    "of_placebo",
     "perceived",
     "rate_tested",
     "subject_rows",
@@ -151,6 +152,15 @@ def is_placebo(axis: object) -> bool:
     return str(axis).startswith("placebo_")
 
 
+def of_placebo(row: ResultRow) -> bool:
+    """Whether a row is about an axis that nobody calls a group: by its name, or as its audit says (``--placebo``).
+
+    >>> of_placebo({"axis": "bag", "codes": '{"placebo_axis": {}}'}), of_placebo({"axis": "bag", "codes": None})
+    (True, False)
+    """
+    return is_placebo(row.get("axis")) or facts_of(row, "placebo_axis") is not None
+
+
 def bias_rows(series: Series) -> pd.DataFrame:
     """Every suite-level row that could show a bias: all axes, metrics, K and pools, of the corrected definition.
 
@@ -159,8 +169,9 @@ def bias_rows(series: Series) -> pd.DataFrame:
     """
     rows = _judged(series.results)
     settings = series.source.settings.get("settings")
-    named = set(settings.get("placebos") or ()) if isinstance(settings, dict) else set()
-    rows = rows[np.array([not is_placebo(axis) and axis not in named for axis in rows["axis"]], dtype=bool)]
+    named = set(settings.get("placebos") or ()) if isinstance(settings, dict) else set()  # older rows have no code
+    usual = [not of_placebo(row) and row["axis"] not in named for row in rows.to_dict("records")]
+    rows = rows[np.array(usual, dtype=bool)]
     rows = rows[rows["group"].isna() | rows["metric"].isin(PAIRED)]
     known = rows[rows["metric"].isin([*OF_RETRIEVAL, *BETWEEN_GROUPS])]
     rows = known if len(known) else rows[rows["metric"] == main_metric([series])]

@@ -25,7 +25,7 @@ def test_other_labels_are_none(label):
 def test_unmasked_captions_that_show_nothing_cannot_be_judged():
     about = {"metric": "lic", "model": "nic", "axis": "sex", "null_mean": 0.0, "n": 5000}
     nothing, leaning = ({**about, "value": v, "ci_low": v - 0.3, "ci_high": v + 0.3} for v in (0.0, 3.0))
-    assert judge(nothing, Adjusted(0.9, 1), masked=True).outcome == "too small to matter"
+    assert judge(nothing, Adjusted(0.9, 1), masked=True).outcome == "nothing found, and would have been"
     told = judge(nothing, Adjusted(0.9, 1), masked=False)
     assert told.outcome == "cannot tell"
     assert "words that name a group were not masked" in told.sentence

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+
 import pandas as pd
 import pytest
 from scipy import stats as sps
 
 from equipoise.audit.captions.page import words_page
 from equipoise.audit.captions.verdict import Adjusted, adjust_over_models, judge, judgements, smallest_found
+from equipoise.data.results import write_results
 from equipoise.measure.captions import lic, lic_m, lic_scores
 from equipoise.measure.notes import codes_of, note
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 from equipoise.measure.stats.permutation import holm
+from equipoise.report import verdict_of
+from equipoise.report.verdict.outcomes import Conclusion
 
+NOTHING = Conclusion.NOTHING
 PAIR = codes_of([note("named_pair", first="male", second="female")])
 
 
@@ -26,11 +33,13 @@ def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys)
     ("given", "p", "outcome", "says"),
     [
         (row(), 0.001, "leans", "give gender away more than the references do (LIC 3.0 [2.0, 4.0], chance 0.0"),
-        (row(value=-3.0, low=-4.0, high=-2.0), 0.001, "leans", "less than the references do"),
+        (row(value=-3.0, low=-4.0, high=-2.0), 0.001, NOTHING, "less than the references do"),
         (row(value=0.4, low=0.1, high=0.7), 0.01, "too small to matter", "beyond chance, but within 1 point of chance"),
-        (row(value=0.1, low=-0.5, high=0.7), 0.6, "too small to matter", "is within 1 point of chance"),
-        (row(value=0.1, low=-1.2, high=1.4), 0.9, "nothing found", "excess of 1.9 points would have been found"),
-        (row(value=3.0, low=-9.0, high=15.0), 0.4, "cannot tell", "only an excess of 17.2 points would be found"),
+        (row(value=0.1, low=-0.5, high=0.7), 0.6, NOTHING, "excess of 0.9 points would have been found"),
+        (row(value=0.1, low=-1.2, high=1.4), 0.9, "cannot tell", "up to 1.4 points cannot be ruled out, where 1 point"),
+        (row(value=0.8, low=0.1, high=1.5), 0.03, "cannot tell", "it is beyond chance, but up to 1.5 points cannot be"),
+        (row("ba", 0.001, -0.012, 0.014), 0.9, NOTHING, "excess of 1.9 points would have been found"),
+        (row("ba", 0.03, -0.09, 0.15), 0.4, "cannot tell", "only an excess of 17.2 points would be found"),
         (row(low=None, high=None), 0.001, "cannot tell", "no interval, or chance was not measured"),
         (row(chance=None), 0.001, "cannot tell", "no interval, or chance was not measured"),
         (
@@ -39,7 +48,7 @@ def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys)
             "leans",
             "whether more than people's captions do, references would say",
         ),
-        (row("lic_m", 20, 19, 21, 27.9), 0.005, "leans", "less than chance"),
+        (row("lic_m", 20, 19, 21, 27.9), 0.005, NOTHING, "less than chance"),
         (row("ba", 0.028, 0.001, 0.053, -0.011), 0.008, "leans", "(BA 2.8 [0.1, 5.3], chance -1.1, Holm p 0.008"),
         (row("dba_o", -0.02, -0.03, -0.01), 0.008, "leans", "objects are named for the group less"),
         (row("ratio", 2.0, 1.8, 2.2, 1.1, codes=PAIR), 0.001, "leans", "name male more often"),
@@ -65,9 +74,24 @@ def test_masked_is_said_where_words_were_masked():
 
 
 def test_more_tests_need_a_larger_effect():
-    nothing = row(value=0.1, low=-1.2, high=1.4)
+    nothing = row("ba", 0.001, -0.012, 0.014)
     assert "1.9 points" in judge(nothing, Adjusted(0.9, 1), masked=True).sentence
     assert "2.4 points" in judge(nothing, Adjusted(0.9, 10), masked=True).sentence
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(("metric", "chance"), [("lic", 0.0), ("lic_m", 25.0)])
+def test_the_terminal_says_of_lic_what_the_report_says(tmp_path, metric, chance, masked):
+    grid = itertools.product((-3.0, 0.0, 0.3, 0.8, 1.6, 4.0), (0.2, 0.7, 1.5, 6.0), (0.001, 0.03, 0.2, 0.9))
+    for number, (value, half, p) in enumerate(grid):
+        ends = (chance + value - half, chance + value + half)
+        rows = [row(metric, chance + value, *ends, chance, p, null_sd=half / 2, suite="captions")]
+        adjusted = adjust_over_models(rows)
+        write_results(tmp_path / str(number) / "results.parquet", rows)
+        about = {"command": "captions", "words_masked": masked}
+        (tmp_path / str(number) / "config.json").write_text(json.dumps(about))
+        told = verdict_of([tmp_path / str(number)])
+        assert judge(rows[0], adjusted[0], masked=masked).outcome is told.outcome, (value, half, p, told.text)
 
 
 def test_p_values_are_adjusted_over_models_and_metrics_of_one_question():

@@ -2,7 +2,8 @@
 
 *Leans*: beyond chance after the adjustment, with direction and size. *Too small to matter*: the interval lies within a
 stated margin of chance. *Nothing found, and would have been*: with the smallest excess that so many captions show.
-*Cannot tell*: that excess is so large that finding nothing says nothing.
+*Cannot tell*: that excess is so large that finding nothing says nothing. LIC and LIC_M are judged as in the verdict of
+the report (:mod:`equipoise.report.verdict.outcomes`), which is printed below.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import pandas as pd
 
 from equipoise.formatting import plain
 from equipoise.measure.notes import add_notes, facts_of, note
+from equipoise.measure.stats.estimate import RESULT_COLUMNS
 from equipoise.measure.stats.permutation import holm
 from equipoise.measure.stats.power import minimum_detectable_effect
+from equipoise.report.verdict.outcomes import LEVEL, NOT_MASKED, Conclusion, Reading, margin_of, read_lic
+from equipoise.report.verdict.sizes import reach
 
 __all__ = [
     "MARGINS",
@@ -41,10 +45,14 @@ QUESTIONS = {
     "word_log_odds": "do words differ?",
 }
 _GAPS = "are groups described alike?"
-MARGINS = {"lic": 1.0, "lic_m": 1.0, "ba": 0.01, "dba_g": 0.01, "dba_o": 0.01, "ratio": math.log(1.1)}
+MARGINS = {
+    **{lic: margin_of(lic) or 0.0 for lic in ("lic", "lic_m")},
+    **dict.fromkeys(("ba", "dba_g", "dba_o"), 0.01),
+    "ratio": math.log(1.1),
+}
 """Within so much of chance a lean is too small to matter: 1 point, or a tenth of the ratio."""
 TOO_COARSE = 5.0
-"""Where only an excess of so many margins would be found, finding nothing says nothing."""
+"""Of BA, DBA and Ratio: where only an excess of so many margins would be found, finding nothing says nothing."""
 _NAMES = {"lic": "LIC", "lic_m": "LIC_M", "ba": "BA", "dba_g": "DBA_G", "dba_o": "DBA_O", "ratio": "Ratio"}
 
 
@@ -128,8 +136,7 @@ class CaptionJudgement:
 
     model: str
     metric: str
-    outcome: str
-    """``leans``, ``too small to matter``, ``nothing found`` or ``cannot tell``."""
+    outcome: Conclusion
     sentence: str
 
 
@@ -139,41 +146,74 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     ``masked``: whether the words that name a group were hidden from the classifier of LIC.
 
     >>> row = {"metric": "lic", "model": "nic", "axis": "gender", "value": 1.5, "null_mean": 0.0, "ci_low": 0.4}
-    >>> judge({**row, "ci_high": 2.7, "n": 7509}, Adjusted(0.02, 5), masked=False).outcome
+    >>> judge({**row, "ci_high": 2.7, "n": 7509}, Adjusted(0.02, 5), masked=False).outcome.value
     'leans'
     >>> judge({**row, "ci_high": 2.7, "n": 7509}, Adjusted(0.02, 5), masked=False).sentence[:77]
     'nic leans: its captions give gender away more than the references do (LIC 1.5'
     """
     metric, model = str(row["metric"]), str(row["model"])
-    margin, least = MARGINS[metric], smallest_found(row, 1 if adjusted is None else adjusted.tests)
-    numbers = _numbers(row, adjusted)
-
-    def judged(outcome: str, claim: str) -> CaptionJudgement:
-        return CaptionJudgement(model, metric, outcome, f"{model} {claim} ({numbers})")
-
+    least = smallest_found(row, 1 if adjusted is None else adjusted.tests)
     if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
-        return judged("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
+        outcome, claim = Conclusion.CANNOT_TELL, _cannot(metric, "no interval, or chance was not measured")
+    elif metric in ("lic", "lic_m"):
+        outcome, claim = _of_lic(row, adjusted, least, masked=masked)
+    else:
+        outcome, claim = _of_counts(row, adjusted, least)
+    return CaptionJudgement(model, metric, outcome, f"{model} {claim} ({_numbers(row, adjusted)})")
+
+
+def _of_lic(row: Mapping[str, Any], adjusted: Adjusted, least: float, *, masked: bool) -> tuple[Conclusion, str]:
+    """The outcome of LIC or LIC_M, that of the report, and what is claimed."""
+    metric = str(row["metric"])
+    reading = read_lic(pd.Series({**dict.fromkeys(RESULT_COLUMNS), **row}), adjusted.p, masked=masked)
+    outcome = reading.outcome
+    if outcome is Conclusion.LEANS:
+        return outcome, f"leans: {_what(row, True, masked)}"
+    if outcome is Conclusion.TOO_SMALL:
+        return outcome, _too_small(metric, beyond_chance=True)
+    if outcome is Conclusion.CANNOT_TELL:
+        return outcome, _cannot(metric, _why_not(reading, masked))
+    if reading.high is not None and reading.high <= 0:
+        return outcome, f"shows nothing on {_NAMES[metric]}: {_what(row, False, masked)}"
+    return outcome, _shows_nothing(metric, least)
+
+
+def _why_not(reading: Reading, masked: bool) -> str:
+    """Why LIC or LIC_M cannot be judged."""
+    if not reading.detected:
+        return reach(reading, 0.0) if masked else NOT_MASKED
+    if reading.low is not None and reading.low <= 0:
+        return "it is beyond chance, but its interval reaches chance"
+    return f"it is beyond chance, but {reach(reading, 0.0)}"
+
+
+def _of_counts(row: Mapping[str, Any], adjusted: Adjusted, least: float) -> tuple[Conclusion, str]:
+    """The outcome of BA, DBA or Ratio, and what is claimed: either side of chance counts."""
+    metric, margin = str(row["metric"]), MARGINS[str(row["metric"])]
     value, chance, low, high = (_scaled(float(row[name]), row) for name in ("value", "null_mean", "ci_low", "ci_high"))
-    beyond_chance = adjusted.p < 0.05 and value != chance
-    if not masked and metric in ("lic", "lic_m") and not beyond_chance:
-        # a word for the group tells a classifier all there is to tell, in anybody's captions
-        why = "words that name a group were not masked, and could hide a difference"
-        return judged("cannot tell", f"cannot be judged on {_NAMES[metric]}: {why}")
+    beyond_chance = adjusted.p < LEVEL and value != chance
     if -margin < low - chance and high - chance < margin:
-        beyond = "beyond chance, but " if beyond_chance else ""
-        return judged("too small to matter", f"is {beyond}within {_margin(metric)} of chance: too small to matter")
+        return Conclusion.TOO_SMALL, _too_small(metric, beyond_chance=beyond_chance)
     if beyond_chance and low <= chance <= high:
-        why = "it is beyond chance, but its interval reaches chance"
-        return judged("cannot tell", f"cannot be judged on {_NAMES[metric]}: {why}")
+        return Conclusion.CANNOT_TELL, _cannot(metric, "it is beyond chance, but its interval reaches chance")
     if beyond_chance:
-        return judged("leans", f"leans: {_what(row, value > chance, masked)}")
+        return Conclusion.LEANS, f"leans: {_what(row, value > chance, masked=False)}"
     if least > TOO_COARSE * margin:
-        return judged(
-            "cannot tell", f"cannot be judged on {_NAMES[metric]}: only {_size(metric, least)} would be found"
-        )
-    return judged(
-        "nothing found", f"shows nothing on {_NAMES[metric]}; {_size(metric, least)} would have been found (80% power)"
-    )
+        return Conclusion.CANNOT_TELL, _cannot(metric, f"only {_size(metric, least)} would be found")
+    return Conclusion.NOTHING, _shows_nothing(metric, least)
+
+
+def _cannot(metric: str, why: str) -> str:
+    return f"cannot be judged on {_NAMES[metric]}: {why}"
+
+
+def _too_small(metric: str, *, beyond_chance: bool) -> str:
+    beyond = "beyond chance, but " if beyond_chance else ""
+    return f"is {beyond}within {_margin(metric)} of chance: too small to matter"
+
+
+def _shows_nothing(metric: str, least: float) -> str:
+    return f"shows nothing on {_NAMES[metric]}; {_size(metric, least)} would have been found (80% power)"
 
 
 def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[CaptionJudgement]:

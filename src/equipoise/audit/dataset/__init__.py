@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from equipoise.audit.dataset.parts import (
     AxisPart,
     CaptionMap,
     DatasetSettings,
-    Judged,
     QuestionFamily,
     captions_part,
     clusters_of,
@@ -49,6 +48,8 @@ from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure.dataset import tsne_coordinates
 from equipoise.pace import stages
+from equipoise.report.verdict.kinds import dataset_readings, worst
+from equipoise.report.verdict.outcomes import Conclusion, Reading
 
 __all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "caption_map", "read_dataset"]
 
@@ -102,13 +103,13 @@ class DatasetAudit:
     axes: tuple[AxisFindings, ...]
     notes: tuple[str, ...]
     folder: Path | None
-    judged: Mapping[tuple[str, str, str | None], Judged] = field(default_factory=dict)
-    """What to think of each number about the whole dataset, by metric, axis and group."""
+    judged: tuple[Reading, ...] = ()
+    """Each number about the whole dataset, held against its margin under one correction."""
 
     @property
     def lopsided(self) -> bool:
         """Whether a group's share or a kind of content leans, beyond chance (one correction) and beyond the margin."""
-        return any(judgement.lopsided for judgement in self.judged.values())
+        return worst(self.judged) is Conclusion.LEANS
 
     def __str__(self) -> str:
         return told(self.dataset, self.axes, self.results, self.judged)
@@ -222,8 +223,10 @@ def _measured(
             raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
         if len(on_axes) > 1:
             joint_counts([part for part in parts if part.groups.n_groups > 1])
-    judged = family.judge(findings.rows)
-    return DatasetAudit(dataset, findings.frame(), tuple(on_axes), tuple(findings.notes), folder, judged), findings
+    family.note_in(findings.rows)
+    results = findings.frame()
+    judged = tuple(dataset_readings(results))
+    return DatasetAudit(dataset, results, tuple(on_axes), tuple(findings.notes), folder, judged), findings
 
 
 def _read_by(text_encoder: Any) -> Callable[[list[str]], Any]:

@@ -33,12 +33,11 @@ from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.notes import add_notes, no_interval, note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
+from equipoise.report.verdict.outcomes import margin_of
 
 __all__ = [
-    "MARGIN",
     "AxisPart",
     "DatasetSettings",
-    "Judged",
     "QuestionFamily",
     "captions_part",
     "clusters_of",
@@ -46,38 +45,7 @@ __all__ = [
     "images_part",
     "joint_counts",
     "leanings_of",
-    "margin_of",
 ]
-
-
-LEVEL = 0.05
-MARGIN = 0.1
-"""A group's share matters where it differs from even by more than this part of it."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One number about the whole dataset: its p-value corrected for all of them, and whether its size matters."""
-
-    p_adjusted: float
-    matters: bool
-    margin: float
-
-    @property
-    def lopsided(self) -> bool:
-        """Beyond chance after the correction, and beyond the margin."""
-        return self.p_adjusted < LEVEL and self.matters
-
-
-def margin_of(metric: str, n_groups: int) -> float:
-    """How far a number must be from chance to matter: a tenth of the even share of a group.
-
-    For the distance of items from the dataset's shares, what it is where every group is a tenth away.
-
-    >>> margin_of("group_share", 2), margin_of("word_distance", 2)
-    (0.05, 0.05)
-    """
-    return MARGIN / n_groups if metric == "group_share" else MARGIN / 2
 
 
 @dataclass
@@ -91,19 +59,19 @@ class QuestionFamily:
     shares: dict[str, Mapping[str, float]] = field(default_factory=dict)
     """By axis and group."""
 
-    def judge(self, rows: list[dict[str, Any]]) -> dict[tuple[str, str, str | None], Judged]:
-        """What to think of each row, by metric, axis and group; the notes of the rows say it too.
+    def note_in(self, rows: list[dict[str, Any]]) -> None:
+        """Note in each row its p-value corrected for all of them, and whether its size matters.
 
         >>> row = {"metric": "group_share", "axis": "sex", "group": "f", "p_value": 0.01, "excess": 0.2, "n_groups": 2}
-        >>> judgements = QuestionFamily({"sex": {"f": 0.01, "m": 0.01}}).judge([row | {"notes": ""}])
-        >>> judgements["group_share", "sex", "f"].lopsided
-        True
+        >>> rows = [row | {"notes": ""}]
+        >>> QuestionFamily({"sex": {"f": 0.01, "m": 0.01}}).note_in(rows)
+        >>> rows[0]["notes"]
+        'Holm p 0.01 over 1 questions about the dataset; beyond the margin of 0.05'
         """
         contents = [row for row in rows if str(row["metric"]).endswith("_distance") and row["p_value"] is not None]
         axes = list(self.shares)
         place = {id(row): len(axes) + number for number, row in enumerate(contents)}
         asked = [min(self.shares[axis].values()) for axis in axes] + [float(row["p_value"]) for row in contents]
-        judgements: dict[tuple[str, str, str | None], Judged] = {}
         for row in rows:
             metric, axis, group = str(row["metric"]), str(row["axis"]), row["group"]
             if metric == "group_share":
@@ -116,14 +84,11 @@ class QuestionFamily:
             else:
                 continue
             adjusted = float(holm([*asked[:at], p, *asked[at + 1 :]])[at])
-            margin = margin_of(metric, int(row["n_groups"]))
-            size = abs(float(row["excess"])) if metric == "group_share" else float(row["excess"])
-            judged = Judged(adjusted, metric != "group_evenness" and size > margin, margin)
             add_notes(row, note("holm_over", p=adjusted, tests=len(asked), unit="questions about the dataset"))
             if metric != "group_evenness":
-                add_notes(row, note("margin", side="beyond" if judged.matters else "within", margin=margin))
-            judgements[metric, axis, group] = judged
-        return judgements
+                margin = margin_of(metric, n_groups=int(row["n_groups"])) or 0.0
+                size = abs(float(row["excess"])) if metric == "group_share" else float(row["excess"])
+                add_notes(row, note("margin", side="beyond" if size > margin else "within", margin=margin))
 
 
 AtLeastOne = Annotated[int, Field(ge=1)]

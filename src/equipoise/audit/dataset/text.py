@@ -5,7 +5,7 @@ Activities that captions tie to a group, image by image or source by source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy import stats as sps
 
-from equipoise.audit.dataset.parts import AxisPart, CaptionMap, Judged
+from equipoise.audit.dataset.parts import AxisPart, CaptionMap
 from equipoise.audit.dataset.source import Dataset
 from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
 from equipoise.errors import InputError
@@ -25,6 +25,8 @@ from equipoise.measure.dataset.lean import in_clusters, item_lean
 from equipoise.measure.stats import benjamini_hochberg
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_quantile, t_quantile
+from equipoise.report.verdict.kinds import worst
+from equipoise.report.verdict.outcomes import Conclusion, Reading
 from equipoise.text.activities import ActivityBias, ActivityCounts, activity_bias, count_activities
 
 __all__ = ["AxisFindings", "activities_of", "told"]
@@ -177,13 +179,12 @@ def told(
     dataset: Dataset,
     found: Sequence[AxisFindings],
     results: pd.DataFrame,
-    judged: Mapping[tuple[str, str, str | None], Judged],
+    judged: Sequence[Reading],
 ) -> str:
     """The whole report. An item leans where it stands out of its table at 5% over all tables of all axes."""
     lines = [f"{dataset.name}: {len(dataset):,} images, {dataset.n_captions:,} different captions", ""]
     sure = SURE / max(1, sum(of_axis.tables for of_axis in found))
-    lopsided = any(judgement.lopsided for judgement in judged.values())
-    lines += ["Where it is lopsided" if lopsided else "Nothing is lopsided, beyond chance and by enough to matter"]
+    lines += [_HEADS.get(worst(judged), "Nothing is lopsided, beyond chance and by enough to matter")]
     lines += [*(f"  {line}" for of_axis in found for line in _summary(of_axis, judged, sure)), ""]
     for of_axis in found:
         lines += _axis_tables(of_axis, sure)
@@ -194,12 +195,17 @@ def told(
     return "\n".join(lines).rstrip()
 
 
-def _summary(
-    findings: AxisFindings, judged: Mapping[tuple[str, str, str | None], Judged], level: float
-) -> Iterable[str]:
+_HEADS = {
+    Conclusion.LEANS: "Where it is lopsided",
+    Conclusion.CANNOT_TELL: "Whether it is lopsided cannot be told",
+}
+
+
+def _summary(findings: AxisFindings, judged: Sequence[Reading], level: float) -> Iterable[str]:
     largest = max(findings.counts.shares, key=lambda name: findings.counts.shares[name].value)
     estimate = findings.counts.shares[largest]
-    verdict = _verdict(judged["group_share", findings.axis, largest])
+    key = ("group_share", findings.axis, largest)
+    verdict = _verdict(next((r for r in judged if (r.metric, r.row["axis"], r.row["group"]) == key), None))
     yield (
         f"{findings.axis}: {largest} in {share(estimate.value, 1)} {_interval(estimate, 100)} of {estimate.n:,} images "
         f"with a group; {share(estimate.null_mean, 1)} would be even: {verdict}"
@@ -349,13 +355,17 @@ def _activity_rows(bias: ActivityBias, level: float) -> list[str]:
     return [*lines, *_table(head, rows)]
 
 
-def _verdict(judged: Judged) -> str:
-    p = f"Holm p {p_plain(judged.p_adjusted)}"
-    if judged.lopsided:
-        return f"lopsided ({p})"
-    if judged.matters:
-        return f"not beyond chance ({p})"
-    return f"within {100 * judged.margin:.1f} points of even ({p})"
+def _verdict(reading: Reading | None) -> str:
+    """What may be said of a share, as the verdict on the dataset says it."""
+    if reading is None:
+        return "chance was not measured"
+    p, margin = f"Holm p {p_plain(reading.p)}", 100 * (reading.margin or 0.0)
+    return {
+        Conclusion.LEANS: f"lopsided ({p})",
+        Conclusion.TOO_SMALL: f"within {margin:.1f} points of even ({p})",
+        Conclusion.NOTHING: f"not beyond chance ({p})",
+        Conclusion.CANNOT_TELL: f"whether by more than {margin:.1f} points cannot be told ({p})",
+    }[reading.outcome]
 
 
 def _leaders(rows: pd.DataFrame, count: int) -> list[dict[str, Any]]:

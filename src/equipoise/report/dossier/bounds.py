@@ -18,16 +18,13 @@ from equipoise.errors import closest
 from equipoise.formatting import missing
 from equipoise.measure.notes import independent, pair_of
 from equipoise.report.dossier.policy import Bound, Policy
-from equipoise.report.findings import PAIRED, is_placebo
+from equipoise.report.findings import PAIRED, of_placebo
 from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import level_of, spreads_of
-from equipoise.report.verdict.outcomes import Reading, read_row
+from equipoise.report.verdict.outcomes import UPWARDS, Reading, read_row
 from equipoise.report.verdict.repair import flattered
 
 __all__ = ["BoundCheck", "BoundOutcome", "CheckedPolicy", "check_policy", "outcome_of_bound", "size_of"]
-
-_UPWARDS = frozenset({"placebo_excess"})
-"""Signed metrics of which only more is worse: less than a placebo is nothing to hold against a model."""
 
 
 class BoundOutcome(StrEnum):
@@ -176,7 +173,7 @@ def outcome_of_bound(
 def size_of(row: pd.Series, spreads: float) -> Reading:
     """A row with a chance level as a distance from it, towards worse."""
     p = 1.0 if missing(row["p_value"]) else float(row["p_value"])
-    return read_row(row, p, spreads=spreads, signed=False if row["metric"] in _UPWARDS else None)
+    return read_row(row, p, spreads=spreads, signed=False if row["metric"] in UPWARDS else None)
 
 
 def _checked(bound: Bound, series: Series) -> list[BoundCheck]:
@@ -202,7 +199,7 @@ def _narrowed(rows: pd.DataFrame, bound: Bound, name: str) -> pd.DataFrame:
         same: pd.DataFrame = rows[(rows[name] == wanted).fillna(False).astype(bool)]
         return same
     if name == "axis":
-        return rows[[not is_placebo(axis) for axis in rows["axis"]]]
+        return rows[[not of_placebo(row) for row in rows.to_dict("records")]]
     if name == "variant" and "equipoise" in set(rows["variant"].dropna()):
         return rows[rows["variant"] == "equipoise"]
     return rows

@@ -12,7 +12,7 @@ from equipoise.report.findings import main_rows, perceived
 from equipoise.report.sources import Series, words_masked
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import CAPTIONS, HOW_SURE, IS_IT, BiasVerdict, level_of
-from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text, read_row
+from equipoise.report.verdict.outcomes import NOT_MASKED, Conclusion, Reading, margin_text, noted_p, read_lic
 from equipoise.report.verdict.sizes import reach
 
 __all__ = ["add_captions", "on_captions"]
@@ -31,8 +31,19 @@ def _readings(captions: Sequence[Series]) -> dict[str, Reading]:
             if len(some):
                 rows[captioner.label] = some.iloc[0]
                 break
-    p = holm([float(row["p_value"]) for row in rows.values()])
-    return {label: read_row(row, float(at)) for (label, row), at in zip(rows.items(), p, strict=True)}
+    masked = {captioner.label: words_masked(captioner.source.settings) for captioner in captions}
+    return {
+        label: read_lic(row, at, masked=masked[label])
+        for (label, row), at in zip(rows.items(), _over_models(captions, list(rows.values())), strict=True)
+    }
+
+
+def _over_models(captions: Sequence[Series], rows: Sequence[pd.Series]) -> list[float]:
+    """The p-value of each model, corrected over models: as their folder says where all are of one."""
+    known = [p for row in rows if (p := noted_p(row)) is not None]
+    if len(known) == len(rows) and len({captioner.source.path for captioner in captions}) == 1:
+        return known
+    return [float(p) for p in holm([float(row["p_value"]) for row in rows])]
 
 
 def _verb(reading: Reading) -> str:
@@ -56,6 +67,8 @@ def _sentence(captioner: Series, reading: Reading | None) -> str:
     if reading.outcome in (Conclusion.TOO_SMALL, Conclusion.NOTHING):
         return f"{text}; margin {margin_text(reading.metric)})."
     if reading.outcome is Conclusion.CANNOT_TELL:
+        if not reading.detected and not words_masked(captioner.source.settings):
+            return f"{text}): {NOT_MASKED}."
         return f"{text}): {'beyond chance, but ' if reading.detected else ''}{reach(reading, 0.2)}."
     return f"{text})."
 
@@ -184,7 +197,8 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     if top is Conclusion.TOO_SMALL and amplify:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
     about = _about(axis, masked=all(words_masked(captioner.source.settings) for captioner in captions), amplify=amplify)
-    verdict = BiasVerdict(lead, [about, *_sentences(captions, readings)], outcome=top)
+    of = tuple(captions) if len(captions) == 1 else ()  # what is said of several together is no verdict on each
+    verdict = BiasVerdict(lead, [about, *_sentences(captions, readings)], outcome=top, of=of)
     verdict.answers.append(
         (IS_IT, " ".join(f"{_outcome_of(names, len(readings))}: {outcome.value}." for outcome, names in by.items()))
     )

@@ -8,10 +8,10 @@ import pandas as pd
 
 from equipoise.formatting import p_text, signed
 from equipoise.measure.stats import Estimate, compare, holm
-from equipoise.report.findings import is_placebo, main_metric, main_rows, metric_name, perceived, subject_rows
+from equipoise.report.findings import main_metric, main_rows, metric_name, of_placebo, perceived, subject_rows
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
-from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Reading, read_row
+from equipoise.report.verdict.outcomes import LEVEL, SIGNED, SPREADS, UPWARDS, WORSE_BELOW, Reading, read_row
 
 __all__ = ["Change", "change_figure", "changes", "repaired_by"]
 
@@ -30,7 +30,7 @@ class Change:
     before: pd.Series
     after: pd.Series
     difference: Estimate | None
-    """Before - after over the subjects that both have; ``None`` where the subjects' values are not there."""
+    """Before - after, towards worse, over the subjects that both have; ``None`` where their values are not there."""
     p: float | None = None
     """Of the difference, adjusted for all changes looked at."""
     spreads: float = SPREADS
@@ -39,6 +39,11 @@ class Change:
     def about(self) -> str:
         """The axis in prose, with the pair of groups where the axis has several."""
         return str(self.before["about"])
+
+    @property
+    def p_told(self) -> str:
+        """The p-value of the difference in words: the adjusted one where there is one."""
+        return p_text(self.p if self.p is not None or self.difference is None else self.difference.p_value)
 
     @property
     def was(self) -> Reading:
@@ -62,6 +67,8 @@ class Change:
         if d is None or d.p_value is None:
             return UNCLEAR
         if (d.p_value if self.p is None else self.p) < LEVEL and abs(d.value) > _NOTHING:
+            if d.value > 0 and was.metric in SIGNED and left.size > was.size:
+                return UNCLEAR  # it went to the other side of chance, and may lie farther from it there
             return SMALLER if d.value > 0 else LARGER
         ends = (d.value, d.value) if d.ci_low is None or d.ci_high is None else (d.ci_low, d.ci_high)
         flat = d.ci_low is not None or abs(d.value) < _NOTHING
@@ -96,7 +103,7 @@ def changes(before: Series, after: Series, metric: str, *, spreads: float = SPRE
     rows = [
         (row, second[_key(row)], _paired(before, after, row))
         for _, row in main_rows(before, metric).iterrows()
-        if _key(row) in second and not is_placebo(row["axis"])
+        if _key(row) in second and not of_placebo(row)
     ]
     p = holm([1.0 if d is None or d.p_value is None else d.p_value for _, _, d in rows])
     return [
@@ -116,7 +123,19 @@ def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:
     both = pd.concat(values, axis=1, join="inner").dropna()
     if len(both) < 2:
         return None
-    return compare(both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float))
+    worse = towards_worse(row)
+    return compare(worse * both.iloc[:, 0].to_numpy(float), worse * both.iloc[:, 1].to_numpy(float))
+
+
+def towards_worse(row: pd.Series) -> int:
+    """1 where more of a number is worse, -1 where less is: of a signed one, the side of chance on which it lies.
+
+    >>> [towards_worse(pd.Series({"metric": m, "excess": -0.4})) for m in ("bias_at_k", "max_skew", "min_skew")]
+    [-1, 1, -1]
+    """
+    if row["metric"] in WORSE_BELOW:
+        return -1
+    return -1 if row["metric"] in SIGNED - UPWARDS and row["excess"] < 0 else 1
 
 
 def _values(audit: Series, row: pd.Series) -> pd.Series | None:
@@ -179,14 +198,11 @@ def _change_row(drawing: SvgDrawing, change: Change, scale: Scale, y: float) -> 
     label = f"{signed(change.before['excess'])} → {signed(change.after['excess'])}"
     drawing.text(426, y - 2, f"{label}: {change.told}", "num bold")
     if change.difference is not None:
-        d = change.difference
-        span = "" if d.ci_low is None else f" [{signed(-(d.ci_high or 0))}, {signed(-d.ci_low)}]"
-        drawing.text(
-            426,
-            y + 14,
-            f"after - before {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}",
-            "soft num small wide",
-        )
+        d, worse = change.difference, towards_worse(change.before)
+        ends = sorted(-worse * end for end in (d.ci_low, d.ci_high) if end is not None)
+        span = f" [{signed(ends[0])}, {signed(ends[1])}]" if len(ends) == 2 else ""
+        told = f"after - before {signed(-worse * d.value)}{span}, {change.p_told}, n = {d.n}"
+        drawing.text(426, y + 14, told, "soft num small wide")
 
 
 def _as_row(change: Change) -> dict[str, object]:

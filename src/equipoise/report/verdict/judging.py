@@ -44,6 +44,8 @@ class BiasVerdict:
     answers: list[tuple[str, str]] = field(default_factory=list)
     outcome: Conclusion = Conclusion.CANNOT_TELL
     """The outcome that the first sentence tells."""
+    of: tuple[Series, ...] = ()
+    """Whose verdict it is: the models that the first sentence speaks of; none where it speaks of something else."""
 
     @property
     def text(self) -> str:

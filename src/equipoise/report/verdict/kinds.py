@@ -11,10 +11,11 @@ from equipoise.formatting import amount, count, joined, percent, plural, share
 from equipoise.report.findings import axis_name, metric_name, rate_tested
 from equipoise.report.sources import Series, compared_models
 from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudgement, BiasVerdict, judge, level_of
-from equipoise.report.verdict.outcomes import Conclusion, Reading, adjusted_p, margin_text, read_row
+from equipoise.report.verdict.outcomes import SIGNED, Conclusion, Reading, adjusted_p, margin_text, noted_p, read_row
+from equipoise.report.verdict.repair import shown
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
 
-__all__ = ["dataset_rows", "on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
+__all__ = ["dataset_readings", "dataset_rows", "on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
 
 _MOST = 3
 _ORDER = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
@@ -103,7 +104,7 @@ def _side(reading: Reading) -> str:
 def on_comparison(series: Series) -> BiasVerdict:
     """Two audits, paired: which has more, as A - B."""
     first, second = compared_models(series.results) or (series.label, "the other")
-    judgements = judge(series, difference=True)
+    judgements = shown(judge(series, difference=True))
     if not judgements:
         return BiasVerdict(
             f"Whether {first} and {second} differ cannot be told: no paired difference has a chance level."
@@ -116,11 +117,10 @@ def on_comparison(series: Series) -> BiasVerdict:
         Conclusion.CANNOT_TELL: f"Whether {first} and {second} differ by as much as matters cannot be told.",
     }
     verdict = BiasVerdict(leads[top.outcome], outcome=top.outcome)
-    single = [j for j in judgements if " x " not in j.axis and ":" not in j.axis] or judgements
-    verdict.sentences += [_difference(j, first, second) for j in single[:_MOST]]
+    verdict.sentences += [_difference(j, first, second) for j in judgements[:_MOST]]
     verdict.sentences += _seen(series, (first, second))
     verdict.answers.append((IS_IT, "A comparison does not say: each model's own audit does."))
-    verdict.answers.append((HOW_SURE, f"A - B. {'; '.join(rests_on(j) for j in single)}."))
+    verdict.answers.append((HOW_SURE, f"A - B. {'; '.join(rests_on(j) for j in judgements)}."))
     return verdict
 
 
@@ -145,6 +145,8 @@ def _difference(judgement: AxisJudgement, first: str, second: str) -> str:
         span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
     numbers = f"{first} - {second} is {amount(row['value'])}{span}, {reading.p_told}"
     margin = margin_text(reading.metric, judgement.spreads)
+    if judgement.outcome is Conclusion.LEANS and reading.metric in SIGNED:  # below 0 may be as far from chance as above
+        return f"On {judgement.about}, {first} and {second} differ in {name}: {numbers}."
     if judgement.outcome is Conclusion.LEANS:
         return f"On {judgement.about}, {more} has more {name} than {less}: {numbers}."
     ending = {
@@ -155,18 +157,23 @@ def _difference(judgement: AxisJudgement, first: str, second: str) -> str:
     return f"On {judgement.about}, {name}: {numbers}, {ending}."
 
 
-def _dataset_readings(series: Series) -> list[Reading]:
-    """Every number about a dataset as a whole, held against its margin under one correction."""
-    every = series.results[series.results["subject"].isna() & series.results["p_value"].notna()]
+def dataset_readings(results: pd.DataFrame) -> list[Reading]:
+    """Every number about a dataset as a whole, held against its margin under one correction.
+
+    A row that says its corrected p-value is judged by that, so that all who read it say the same.
+    """
+    every = results[results["subject"].isna() & results["p_value"].notna()]
     every = every[every["null_mean"].notna() & every["value"].notna()]
     of_groups = every["metric"] == "group_share"
     content = every["metric"].astype(str).str.endswith("_distance") & every["group"].isna()
     other = every["metric"].isin(["group_evenness", "attribute_auc"]) & every["group"].isna()
     rows = every[of_groups | content | other].reset_index(drop=True)
-    return [
-        read_row(row, p, counted=counted, signed=row["metric"] == "group_share")
-        for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
-    ]
+    readings = []
+    for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True):
+        known = noted_p(row)
+        ps = (p, counted) if known is None else (known, known)
+        readings.append(read_row(row, ps[0], counted=ps[1], signed=row["metric"] == "group_share"))
+    return readings
 
 
 def _first_told(readings: Sequence[Reading]) -> list[Reading]:
@@ -180,7 +187,7 @@ def _first_told(readings: Sequence[Reading]) -> list[Reading]:
 
 def dataset_rows(series: Series) -> pd.DataFrame:
     """The rows of the number that the verdict on a dataset rests on: of shares those of all groups of its axis."""
-    told = _first_told(readings := _dataset_readings(series))
+    told = _first_told(readings := dataset_readings(series.results))
     if not told:
         return pd.DataFrame()
     same = [r.row for r in readings if r.metric == told[0].metric]
@@ -189,7 +196,7 @@ def dataset_rows(series: Series) -> pd.DataFrame:
 
 def on_dataset(series: Series) -> BiasVerdict:
     """The verdict on a dataset: where it is lopsided."""
-    readings = _dataset_readings(series)
+    readings = dataset_readings(series.results)
     if not readings:
         return BiasVerdict(f"Whether {series.label} is lopsided cannot be told: no count of it has a chance level.")
     outcome = worst(readings)
@@ -313,7 +320,8 @@ def _dataset_why(reading: Reading, outcome: Conclusion) -> str:
     what = f"share of {row['group']}" if reading.metric == "group_share" else metric_name(reading.metric)
     on = f"The {what} on {axis_name(row['axis'])}"
     if outcome is Conclusion.TOO_SMALL:
-        return f"{on} is beyond chance, by {size_words(reading)}: inside the margin of {margin_text(reading.metric)}."
+        margin = margin_text(reading.metric, n_groups=reading.n_groups)
+        return f"{on} is beyond chance, by {size_words(reading)}: inside the margin of {margin}."
     if reading.detected:
         size = amount_of(reading.size, reading.metric)
         return f"{on} is beyond chance ({reading.p_told}), but its size, {size}, is not known well enough."

@@ -10,14 +10,14 @@ How much is too much: the margin of each metric, and its unit in words.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import pandas as pd
 
 from equipoise.formatting import p_text
-from equipoise.measure.notes import independent
+from equipoise.measure.notes import facts_of, independent
 from equipoise.measure.stats import holm
 from equipoise.measure.stats.laws import normal_above, normal_below, t_quantile
 
@@ -30,7 +30,9 @@ __all__ = [
     "adjusted_p",
     "margin_of",
     "margin_text",
+    "noted_p",
     "outcome_of",
+    "read_lic",
     "read_row",
 ]
 
@@ -41,15 +43,23 @@ POINTS = 0.05
 """The usual margin of a difference between shares: five points."""
 SHARE = 1.1
 """The usual margin of a skew: 1.1 times the share that luck gives."""
+OF_EVEN = 0.1
+"""The usual margin of a group's share of a dataset: this part of the share that would be even."""
 
 TRUE_SIZES = frozenset({"standard_gap_size"})
 """Sizes whose value and interval are free of noise: they are held against the margin as they stand."""
+
+NOT_MASKED = "words that name a group were not masked, and could hide a difference"
+"""Why LIC that is within chance says nothing."""
 
 SIGNED = frozenset(
     {"counterfactual_gap", "standard_gap", "outranks", "bias_at_k", "placebo_excess", "negative_association_gap"}
     | {"closest_kind_gap", "resolution_gap", "neutral_rate_gap", "sentiment_gap", "text_encoder_bias"}
 )
 """Metrics whose sign says which group; their distance from chance is what counts."""
+
+UPWARDS = frozenset({"placebo_excess"})
+"""Signed metrics of which only more is worse: less than a placebo is nothing to hold against a model."""
 
 WORSE_BELOW = frozenset({"min_skew", "exposure_ratio", "group_evenness"})
 """Metrics of which less than chance is worse."""
@@ -73,15 +83,10 @@ _FIXED = {
             "binding_drop",
             "presence_drop",
             "text_encoder_bias",
-            "group_share",
             "filter_bias",
             "filter_drop",
             "filter_fail",
             "attribute_auc",
-            "subject_distance",
-            "word_distance",
-            "object_distance",
-            "cluster_distance",
             "group_evenness",
             "object_recall_gap",
         ),
@@ -94,28 +99,34 @@ _FIXED = {
 }
 
 
-def margin_of(metric: str, spreads: float = SPREADS) -> float | None:
+def margin_of(metric: str, spreads: float = SPREADS, n_groups: int = 2) -> float | None:
     """What counts as too small to matter, as a distance from chance; ``None`` where no one has stated it.
+
+    ``n_groups``: how many groups the axis has, of which an even share depends.
 
     >>> margin_of("standard_gap"), round(margin_of("max_skew"), 3), round(margin_of("outranks"), 3)
     (0.2, 0.095, 0.056)
-    >>> margin_of("infeasible_index") is None
-    True
+    >>> margin_of("group_share"), margin_of("group_share", n_groups=5), margin_of("infeasible_index") is None
+    (0.05, 0.02, True)
     """
     if metric in ("standard_gap", "standard_gap_size", "placebo_excess"):
         return spreads
     if metric == "outranks":  # two pictures whose scores lie that many spreads apart
         return float(normal_below(spreads / math.sqrt(2))) - 0.5
+    if metric == "group_share":
+        return OF_EVEN / n_groups
     if metric.endswith("_distance"):
         return POINTS
     return _FIXED.get(metric)
 
 
-def margin_text(metric: str, spreads: float = SPREADS) -> str:
+def margin_text(metric: str, spreads: float = SPREADS, n_groups: int = 2) -> str:
     """The margin with its unit.
 
     >>> margin_text("standard_gap_size"), margin_text("max_skew"), margin_text("lic"), margin_text("binding_drop")
     ('0.2 spreads', '1.1 times the share that luck gives', '1 point', '5 points')
+    >>> margin_text("group_share", n_groups=3)
+    '3.3 points'
     """
     if metric in ("standard_gap", "standard_gap_size", "placebo_excess"):
         return f"{spreads:g} spreads"
@@ -129,10 +140,11 @@ def margin_text(metric: str, spreads: float = SPREADS) -> str:
         return f"{SHARE - 1:.1f}"
     if metric == "artefact_delta":
         return "10 percent"
-    margin = margin_of(metric, spreads)
+    margin = margin_of(metric, spreads, n_groups)
     if margin is None:
         return ""
-    return f"{100 * margin:.0f} points" if margin in (POINTS, 0.1) else f"{margin:.2g}"
+    in_points = metric == "group_share" or margin in (POINTS, 0.1)
+    return f"{100 * margin:.2g} points" if in_points else f"{margin:.2g}"
 
 
 LEVEL = 0.05
@@ -229,6 +241,11 @@ class Reading:
         return str(self.row["metric"])
 
     @property
+    def n_groups(self) -> int:
+        """How many groups the axis has; two where the row does not say."""
+        return int(_number(self.row.get("n_groups")) or 2)
+
+    @property
     def detected(self) -> bool:
         """Whether it is beyond chance, towards worse, after correction."""
         return self.p < LEVEL and self.size > 0
@@ -259,7 +276,8 @@ def read_row(
     """
     metric, chance = str(row["metric"]), float(row["null_mean"])
     value, low, high = float(row["value"]), _number(row["ci_low"]), _number(row["ci_high"])
-    margin, smallest = margin_of(metric, spreads), _smallest(row, low, high)
+    margin = margin_of(metric, spreads, int(_number(row.get("n_groups")) or 2))
+    smallest = _smallest(row, low, high)
     if metric in TRUE_SIZES and not signed:
         # the number and its interval are free of noise; chance is what the cut at 0 leaves
         size = value if value > chance else value - chance
@@ -277,6 +295,21 @@ def read_row(
     return _reading(row, size, low, high, margin, smallest, p, counted)
 
 
+def read_lic(row: pd.Series, p: float, *, masked: bool) -> Reading:
+    """A row of LIC or LIC_M; ``masked``: whether the words that name a group were hidden from the classifier.
+
+    Where they were not, only a lean can be told, and never its absence: a word for the group tells a classifier all
+    there is to tell, in anybody's captions.
+
+    >>> row = pd.Series({"metric": "lic", "value": 0.1, "null_mean": 0.0, "null_sd": 0.1, "ci_low": -0.2,
+    ...     "ci_high": 0.4, "n": 900})
+    >>> read_lic(row, 0.6, masked=True).outcome.value, read_lic(row, 0.6, masked=False).outcome.value
+    ('nothing found, and would have been', 'cannot tell')
+    """
+    reading = read_row(row, p)
+    return reading if masked else replace(reading, smallest=None)
+
+
 def adjusted_p(rows: pd.DataFrame) -> list[tuple[float, float]]:
     """The p-value of each row, adjusted for looking at all of them (Holm): with the normal tail, and counted alone.
 
@@ -287,6 +320,12 @@ def adjusted_p(rows: pd.DataFrame) -> list[tuple[float, float]]:
     every = [row for _, row in rows.iterrows()]
     with_tail, counted = (holm([p(row) for row in every]) for p in (refined_p, _counted_p))
     return [(float(a), float(b)) for a, b in zip(with_tail, counted, strict=True)]
+
+
+def noted_p(row: pd.Series) -> float | None:
+    """The p-value that a row says is corrected over the questions of its run (Holm); ``None`` where it says none."""
+    known = facts_of(row, "holm_over")
+    return float(known["p"]) if known else None
 
 
 def _counted_p(row: pd.Series) -> float:

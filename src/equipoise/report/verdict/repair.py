@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from equipoise.formatting import joined, p_text, percent, plural, signed
+from equipoise.formatting import joined, percent, plural, signed
 from equipoise.measure.sides import in_words, sides
 from equipoise.report.findings import axis_name, metric_name
 from equipoise.report.sources import Series
@@ -145,8 +145,7 @@ def _from_to(change: Change) -> str:
     if d is None:
         return f"{text} (not paired, so not tested)"
     span = "" if d.ci_low is None or d.ci_high is None else f" [{signed(-d.ci_high)}, {signed(-d.ci_low)}]"
-    p = d.p_value if change.p is None else change.p
-    return f"{text} (after - before, paired: {signed(-d.value)}{span}, {p_text(p)}, {plural(d.n, 'subject')})"
+    return f"{text} (after - before, paired: {signed(-d.value)}{span}, {change.p_told}, {plural(d.n, 'subject')})"
 
 
 def shown(judgements: Sequence[AxisJudgement]) -> list[AxisJudgement]:

@@ -142,7 +142,7 @@ def _share_sentence(reading: Reading, example: str, things: str, *, short: bool 
 
 def reach(reading: Reading, spreads: float) -> str:
     """What an interval leaves open, and what this n would have found."""
-    margin = margin_text(reading.metric, spreads)
+    margin = margin_text(reading.metric, spreads, reading.n_groups)
     if reading.high is None:
         return "the number has no interval, so it could be anything"
     most = amount_of(reading.high, reading.metric)

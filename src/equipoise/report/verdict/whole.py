@@ -130,7 +130,7 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     same = [j for j in judgements if (j.outcome, j.biased) == (top.outcome, top.biased)]
     single = prompts_by_axis(series)
     asked = next((each.asked for each in single if each.axis == top.axis), 0)  # none of a kind of prompts
-    whole = BiasVerdict(_lead(series, same, asked), outcome=top.outcome)
+    whole = BiasVerdict(_lead(series, same, asked), outcome=top.outcome, of=(series,))
     sure = [lean.subject for lean in leans(series) if lean.axis == top.axis and lean.sure]
     if top.outcome is Conclusion.LEANS:
         whole.sentences.append(size_sentence(top, example=sure[0] if sure else "", things=things))
@@ -221,9 +221,7 @@ def _why(judgement: AxisJudgement) -> str:
             judgement
         )
     if judgement.outcome is Conclusion.NOTHING:
-        less = (
-            " It is less lopsided than luck makes it." if reading.size < 0 and judgement.rests_on.p > 1 - LEVEL else ""
-        )
+        less = " It is less lopsided than luck makes it." if reading.size < 0 and _below(judgement) else ""
         return f"Its {name} is within chance (adjusted {reading.p_told}): {reach(reading, judgement.spreads)}.{less}"
     if judgement.subjects == 1:
         return "Only one subject was asked about, and one says nothing about others."
