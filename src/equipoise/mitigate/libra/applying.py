@@ -134,9 +134,14 @@ def written(rows: Sequence[CaptionRow], kind: str) -> str:
         names = list(dict.fromkeys(name for row in plain for name in row))
         # Before Python 3.13 the writer leaves a lone carriage return unquoted, and a reader ends the line there.
         returns = any("\r" in str(cell) for row in plain for cell in row.values())
-        quoting = csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL
         comma = "\t" if kind == ".tsv" else ","
-        lines = csv.DictWriter(out, names, delimiter=comma, lineterminator="\n", quoting=quoting)
+        lines = csv.DictWriter(
+            out,
+            names,
+            delimiter=comma,
+            lineterminator="\n",
+            quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL,
+        )
         lines.writeheader()
         lines.writerows({name: for_spreadsheet(value) for name, value in row.items()} for row in plain)
         return out.getvalue()
