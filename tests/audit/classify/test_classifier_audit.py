@@ -157,3 +157,5 @@ def test_the_command_prints_and_writes_a_report(files, tmp_path):
     assert "image classifier" in page
     refused = CliRunner().invoke(app, ["classify-audit", *told, "--pair", "male"])
     assert isinstance(refused.exception, InputError)
+    unknown = CliRunner().invoke(app, ["classify-audit", *told, "--pair", "men,women"])
+    assert "no axis has these two groups; there are gender: " in str(unknown.exception)

@@ -20,7 +20,7 @@ from equipoise.data.manifest import TABLE_AT
 from equipoise.formatting import joined, missing
 from equipoise.measure import METRICS
 from equipoise.measure.notes import joined_over_k
-from equipoise.report.findings import PROMPTS, metric_name
+from equipoise.report.findings import PROMPTS, is_of_prompts, metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "public", "versions"]
@@ -258,10 +258,17 @@ def limits(series: Sequence[Series]) -> list[str]:
     ]
     if not counted:
         sentences.append("Only the named subjects were asked about. Others may be better or worse.")
-    what = "rows" if counted else "single subjects"
-    sentences.append(
-        f"Many numbers stand on this page: of the {what} marked at 5%, about one in twenty would be marked by luck."
-    )
+    if series and all(is_of_prompts(each) for each in series):
+        sentences.append(
+            "Many numbers stand on this page. Marks of single prompts are corrected for their number; other p-values are "
+            "each for its own number."
+        )
+    else:
+        what = "rows" if counted else "single subjects"
+        sentences.append(
+            f"Many numbers stand on this page: where nothing leans, about one in twenty of the {what} is marked at 5% all "
+            "the same, by luck."
+        )
     if "rendered" in pools:
         sentences.insert(
             0, "The pictures are drawn signs. What a model does with them need not be what it does with photographs."
