@@ -119,8 +119,8 @@ def audit_classifier(
         if not any(axis in said.values for axis in inputs.groups):
             raise InputError(f"{said.source}: predicts no group ({' or '.join(inputs.groups)}); give such a column")
     if pair is not None and not any(set(pair) <= set(groups.names) for groups in inputs.groups.values()):
-        known = "; ".join(f"{axis}: {', '.join(groups.names)}" for axis, groups in inputs.groups.items())
-        raise InputError(f"--pair {','.join(pair)}: no axis has these two groups; there are {known}")
+        there = "; ".join(f"{axis}: {', '.join(groups.names)}" for axis, groups in inputs.groups.items())
+        raise InputError(f"--pair {','.join(pair)}: no axis has these two groups; there are {there}")
     given = {"predictions": predictions, "labels": labels, "masked": masked, "inpainted": inpainted}
     files = {role: Path(path) for role, path in given.items() if path is not None}
     of = {**{role: str(path.resolve()) for role, path in files.items()}, "axes": list(inputs.groups)}

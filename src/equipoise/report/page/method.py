@@ -260,14 +260,14 @@ def limits(series: Sequence[Series]) -> list[str]:
         sentences.append("Only the named subjects were asked about. Others may be better or worse.")
     if series and all(is_of_prompts(each) for each in series):
         sentences.append(
-            "Many numbers stand on this page. Marks of single prompts are corrected for their number; other p-values are "
-            "each for its own number."
+            "Many numbers stand on this page. Marks of single prompts are corrected for their number; other p-values "
+            "are each for one number."
         )
     else:
         what = "rows" if counted else "single subjects"
         sentences.append(
-            f"Many numbers stand on this page: where nothing leans, about one in twenty of the {what} is marked at 5% all "
-            "the same, by luck."
+            f"Many numbers stand on this page: where nothing leans, about one in twenty of the {what} is marked at 5% "
+            "all the same, by luck."
         )
     if "rendered" in pools:
         sentences.insert(
