@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -55,6 +57,26 @@ _KIND_OF_PROMPTS = re.compile(rf" \| {PROMPTS}=(.+)$")
 """How an axis names the kind of prompts that its rows are over."""
 WITHOUT_SUBJECTS = frozenset({PROMPTS, "faces"})
 """The suites that ask about no subject: what their rows are about is a prompt."""
+
+
+_Asked = ParamSpec("_Asked")
+
+
+def _chosen_once(
+    choose: Callable[Concatenate[Series, _Asked], pd.DataFrame],
+) -> Callable[Concatenate[Series, _Asked], pd.DataFrame]:
+    """``choose``, which a page asks for the same rows in a dozen places, looking for them once per series."""
+    kept: WeakKeyDictionary[Series, dict[Hashable, pd.DataFrame]] = WeakKeyDictionary()
+
+    @wraps(choose)
+    def rows(series: Series, /, *arguments: _Asked.args, **named: _Asked.kwargs) -> pd.DataFrame:
+        of_series = kept.setdefault(series, {})
+        asked = (arguments, tuple(named.items()))
+        if asked not in of_series:
+            of_series[asked] = choose(series, *arguments, **named)
+        return of_series[asked].copy(deep=False)  # whoever changes it changes nobody else's
+
+    return rows
 
 
 def is_of_prompts(series: Series) -> bool:
@@ -112,6 +134,7 @@ def main_metric(series: Sequence[Series]) -> str | None:
     return None if counts.empty else str(counts.index[0])
 
 
+@_chosen_once
 def main_rows(series: Series, metric: str) -> pd.DataFrame:
     """The suite-level rows of ``metric``: one per axis, pool and pair, of the first definition and the first K.
 
@@ -161,6 +184,7 @@ def of_placebo(row: ResultRow) -> bool:
     return is_placebo(row.get("axis")) or facts_of(row, "placebo_axis") is not None
 
 
+@_chosen_once
 def bias_rows(series: Series) -> pd.DataFrame:
     """Every suite-level row that could show a bias: all axes, metrics, K and pools, of the corrected definition.
 
@@ -187,6 +211,7 @@ def _judged(results: pd.DataFrame) -> pd.DataFrame:
     return rows[np.isfinite(rows["value"].astype(float)) & np.isfinite(rows["null_mean"].astype(float))]
 
 
+@_chosen_once
 def subject_rows(series: Series, metric: str) -> pd.DataFrame:
     """The rows of ``metric`` for single subjects, of the same definition and K as :func:`main_rows`.
 

@@ -57,9 +57,9 @@ class ResultFolder:
         return str(of["table"]) if isinstance(of, Mapping) and of.get("table") else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Series:
-    """The numbers of one model in one folder, under the name that the page shows."""
+    """The numbers of one model in one folder, under the name that the page shows; each is only like itself."""
 
     label: str
     source: ResultFolder
@@ -183,6 +183,8 @@ def _take(path: Path, given: Given) -> None:
 
 def _source(path: Path, problems: list[str]) -> ResultFolder:
     results = read_results(path)
+    # a page picks rows hundreds of times, which is slow with words that are Arrow's
+    results = results.astype(dict.fromkeys(results.select_dtypes("str").columns, object))
     results["excess"] = results["excess"].fillna(results["value"] - results["null_mean"])
     kind, settings = _made_by(path, results, problems)
     if kind == "filter":
@@ -275,7 +277,7 @@ def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
 def _series(sources: Sequence[ResultFolder], names: Mapping[Path, str]) -> list[Series]:
     every: list[Series] = []
     for source in sources:
-        model = source.results["model"].astype("object").where(source.results["model"].notna(), "")
+        model = source.results["model"].where(source.results["model"].notna(), "")
         for name in dict.fromkeys(model):
             mine = source.results[model == name]
             if not name and len(set(model)) > 1:

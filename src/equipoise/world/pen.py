@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 import numpy as np
@@ -69,7 +69,7 @@ class Shape:
     def mapped(self, matrix: Points, offset: Points, scale: float) -> Shape:
         """The shape after ``p -> matrix @ p + offset``; widths grow by ``scale``."""
         clip = None if self.clip is None else self.clip @ matrix.T + offset
-        return replace(self, points=self.points @ matrix.T + offset, width=self.width * scale, clip=clip)
+        return Shape(self.points @ matrix.T + offset, self.fill, self.edge, self.width * scale, clip)
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,10 @@ class Canvas:
         return Sprite(canvas.reduce(over).convert("RGBA"), left, top)
 
     def _extent(self) -> tuple[float, float, float, float]:
-        low = np.min([s.points.min(axis=0) - s.width / 2 - EDGE * 1.5 for s in self.shapes], axis=0)
-        high = np.max([s.points.max(axis=0) + s.width / 2 + EDGE * 1.5 for s in self.shapes], axis=0)
+        points = np.concatenate([shape.points for shape in self.shapes])
+        widths = np.repeat([s.width / 2 for s in self.shapes], [len(s.points) for s in self.shapes])[:, None]
+        low = (points - widths - EDGE * 1.5).min(axis=0)
+        high = (points + widths + EDGE * 1.5).max(axis=0)
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
 
 
@@ -208,8 +210,13 @@ def oversampling(size: int) -> int:
 
 def oval(x: float, y: float, rx: float, ry: float, start: float = 0.0, stop: float = 360.0) -> Points:
     """Points on an ellipse from angle ``start`` to ``stop`` (degrees, clockwise from the right)."""
+    return _unit_arc(start, stop) * (rx, ry) + (x, y)
+
+
+@cache
+def _unit_arc(start: float, stop: float) -> Points:
     angles = np.radians(np.linspace(start, stop, 37))
-    return np.stack([x + rx * np.cos(angles), y + ry * np.sin(angles)], axis=1)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
 def box(x0: float, y0: float, x1: float, y1: float, r: float = 0.0) -> Points:
@@ -246,7 +253,7 @@ class _Brush:
         return EDGE * self._scale
 
     def _pixels(self, points: Points) -> list[tuple[float, float]]:
-        return [(x, y) for x, y in (points * self._scale - self._offset).tolist()]
+        return list(map(tuple, (points * self._scale - self._offset).tolist()))
 
     def _draw_cut(self, shape: Shape, clip: Points) -> None:
         area = Image.new("L", self._canvas.size)
