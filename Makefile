@@ -44,10 +44,10 @@ demo: $(STAMP)
 	@$(BIN)/equipoise demo
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-all: $(ALL_STAMP) lint
-	EQUIPOISE_RANDOM=1 $(BIN)/python -m pytest -n 2
+	EQUIPOISE_RANDOM=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

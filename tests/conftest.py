@@ -14,7 +14,7 @@ from hypothesis import settings
 
 # The same examples in every run, so that a failure is a change of the code and not of the dice; `make test-all` (or
 # EQUIPOISE_RANDOM=1) throws them anew, and more of them.
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=25)
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=15)
 settings.register_profile("random", deadline=None, max_examples=200)
 settings.load_profile("random" if os.environ.get("EQUIPOISE_RANDOM") else "repeatable")
 

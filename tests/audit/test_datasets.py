@@ -98,6 +98,7 @@ def test_what_was_planted_is_found(table):
     assert "gender guessed from neutral captions: AUC 0." in text
 
 
+@pytest.mark.slow
 def test_an_even_dataset_shows_nothing(tmp_path):
     table = Table.create(tmp_path / "even", people(lean=0.0, seed=5), axes=["gender", "age"])
     found = audit_dataset(table.path, settings=FAST)

@@ -30,6 +30,7 @@ def gap(rows):
     return rows.set_index("subject")["value"]
 
 
+@pytest.mark.slow
 def test_the_biased_clip_leans_as_it_was_taught_and_the_control_does_not(tmp_path):
     world = preset("fair").changed(activity_share=0.0, visible=1.0)
     axes = ("gender", "skin_tone")

@@ -327,6 +327,7 @@ def test_names_of_files() -> None:
         suffix_of(b"<svg>")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PHOTOS.exists(), reason="the COCO photographs are not here")
 def test_real_photographs_come_back_byte_for_byte(tmp_path: Path) -> None:
     table = import_table("coco", PHOTOS, tmp_path / "table", split="val2017").table

@@ -223,6 +223,7 @@ def test_tsne_maps_a_part_of_many_items():
     np.testing.assert_allclose(points, again)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COCO.exists(), reason="COCO captions are not here")
 def test_coco_clusters_lean_as_gensynth_found():
     data = json.loads(COCO.read_text())

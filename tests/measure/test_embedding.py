@@ -256,6 +256,7 @@ def test_group_means_match_a_plain_loop_up_to_42_groups(seed, n_groups, n):
     assert found.gap.n_groups == len(present)
 
 
+@pytest.mark.slow
 def test_the_gap_has_a_null_above_zero_and_an_honest_p_value():
     rng = np.random.default_rng(0)
     groups = Groups(np.repeat(np.arange(6), 20), tuple("abcdef"))
@@ -405,7 +406,7 @@ def test_train_test_probe_agrees_with_scikit_learn(seed, n_groups):
     assert found.balanced_accuracy.null_mean == pytest.approx(1 / n_groups)
 
 
-@pytest.mark.parametrize("method", ["logistic", "ridge"])
+@pytest.mark.parametrize("method", [pytest.param("logistic", marks=pytest.mark.slow), "ridge"])
 def test_probe_finds_a_leak_and_only_a_leak(method):
     rng = np.random.default_rng(0)
     groups = Groups.from_values(["f", "m"] * 60 + [None] * 5)

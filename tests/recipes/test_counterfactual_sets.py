@@ -75,6 +75,7 @@ def figure(found: Any, pool: str, name: str) -> Any:
     return next(f for f in found.figures if (f.pool, f.name) == (pool, name))
 
 
+@pytest.mark.slow
 @needs_minis
 def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: Path) -> None:
     model = Renderer()

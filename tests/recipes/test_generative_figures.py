@@ -99,6 +99,7 @@ def test_a_generator_that_changes_nothing_misses_the_targets(monkeypatch, tmp_pa
     assert found["scene kept"] > 0.95
 
 
+@pytest.mark.slow
 def test_a_generator_that_leans_as_the_world_shows_it(monkeypatch, tmp_path):
     monkeypatch.setattr(evaluate_generative, "_generator", lambda folder: Leaning())
     found = evaluate_generative.biased_figures(tmp_path, n=14 * len(OCCUPATIONS))

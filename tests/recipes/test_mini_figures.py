@@ -30,6 +30,7 @@ def test_the_folder_says_float32_and_is_small(part):
     assert sum(path.stat().st_size for path in (FOLDER / part).iterdir()) < 6_000_000
 
 
+@pytest.mark.slow
 def test_the_judge_is_right_on_fresh_renders():
     found = evaluate.judge_figures(FOLDER / "judge", n=500)
     assert {name: value for name, value in found.items() if value < 0.98} == {}
@@ -54,6 +55,7 @@ def test_the_binding_clip_takes_the_expected_person_for_the_one_who_does_it():
     assert found["binding-odds slope low"] > 5 * abs(found["control: binding-odds slope"])
 
 
+@pytest.mark.slow
 def test_the_captioner_names_what_it_sees():
     found = evaluate.captioner_figures(FOLDER / "captioner", n=250)
     assert found["occupation"] > 0.86

@@ -94,6 +94,7 @@ def test_captions_stand_against_their_exchanged_twins():
     assert not shared, "every step has scenes of its own"
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_model_that_knows_nothing_follows_nothing(tmp_path):
     train("clip", tmp_path / "work", tmp_path / "clip", [].append)
     gaps, right = binding.measured_binding(evaluate.ClipFolder(tmp_path / "clip"), sets=1)

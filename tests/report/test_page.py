@@ -266,7 +266,8 @@ def test_markup_in_names_is_shown_as_text(results_folder, tmp_path):
         assert "<script>" not in file.read_text(encoding="utf-8").split("---")[2]
 
 
-@pytest.mark.parametrize(("models", "most"), [(1, 5_000_000), pytest.param(3, 15_000_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("models", "most"), [(1, 5_000_000), (3, 15_000_000)])
 def test_a_page_of_150_subjects_stays_small(results_folder, tmp_path, models, most):
     row = {"metric": "max_skew", "variant": "equipoise", "suite": "intersectional", "pool": "natural", "k": 12}
     row |= {"value": 0.7, "null_mean": 0.2, "null_sd": 0.05, "excess": 0.5, "p_value": 0.001, "n": 150, "n_groups": 6}

@@ -180,6 +180,7 @@ def test_closed_and_opened_again_goes_on_where_it_was(browser, table, review_of,
     tab.close()
 
 
+@pytest.mark.slow
 def test_two_people_at_once_and_the_organiser_sees_it(browser, tmp_path, review_of, serving):
     table = Table.create(tmp_path / "t", rows_of(20), axes=["gender"])
     store = review_of(table, shared=1.0, gold=5)
@@ -259,7 +260,9 @@ def test_a_stopped_link_says_so(browser, table, review_of, serving):
     tab.close()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (390, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [(390, True), *(pytest.param(width, False, marks=pytest.mark.slow) for width in (1280, 390))]
+)
 def test_everyone_can_use_the_pages(browser, tmp_path, review_of, serving, width, dark):
     table = Table.create(tmp_path / "t", rows_of(4), axes=["gender"])
     for name in ("similar-to-source", "matches-caption"):

@@ -62,6 +62,7 @@ def rates(sources: int, size: int, varying: bool, repetitions: int, n_groups: in
     return pd.DataFrame(found).mean()
 
 
+@pytest.mark.slow
 def test_images_of_one_source_are_not_taken_for_many():
     for varying in (False, True):
         found = rates(60, 5, varying, 25)
@@ -170,6 +171,7 @@ def called_lopsided(tmp_path, repetitions: int) -> float:
     return float(np.mean(called))
 
 
+@pytest.mark.slow
 def test_null_tables_are_seldom_called_lopsided(tmp_path):
     assert called_lopsided(tmp_path, 8) <= 0.25  # 14 of 14 with images as units and no correction over axes
 

@@ -147,6 +147,7 @@ def powers(repetitions: int) -> tuple[float, float]:
     return float(mine), float(best)
 
 
+@pytest.mark.slow
 def test_a_filter_that_is_hard_on_women_beside_a_strong_effect_of_tone_is_found():
     mine, best = powers(25)
     assert mine >= best - 0.1

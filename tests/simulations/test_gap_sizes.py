@@ -90,7 +90,11 @@ SUBJECTS = [6, 14, 100]
 
 @pytest.mark.parametrize(
     ("model", "n_subjects", "n_sets"),
-    [(Model(**STRONG_OTHER), 14, 3), (Model(common=0.5, quirk=0.5), 28, 3), (Model(**INCOMPLETE), 14, 4)],
+    [
+        (Model(**STRONG_OTHER), 14, 3),
+        pytest.param(Model(common=0.5, quirk=0.5), 28, 3, marks=pytest.mark.slow),
+        pytest.param(Model(**INCOMPLETE), 14, 4, marks=pytest.mark.slow),
+    ],
 )
 def test_gaps_and_sizes_in_short(model, n_subjects, n_sets):
     for measure, truth in ((standard_gaps, model.common), (standard_gap_sizes, model.size)):
@@ -212,6 +216,7 @@ def excesses(repetitions, people, placebos, seed=0, **named):
 SMALL_PLACEBO = {"n_sets": 4, "tones": 2}
 
 
+@pytest.mark.slow
 def test_another_placebo_is_no_excess_in_short():
     alarms, covered = excesses(50, 0.3, (0.3, 0.3, 0.3), quirk=True, n_subjects=28, **SMALL_PLACEBO)
     assert alarms <= 0.12

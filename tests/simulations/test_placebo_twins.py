@@ -48,6 +48,7 @@ def share_of_alarms(frame, *, twins, repetitions, seed=0):
     return alarms / repetitions
 
 
+@pytest.mark.slow
 def test_twins_in_the_pool_raise_false_alarms_and_are_left_out():
     frame = pictures()
     assert share_of_alarms(frame, twins=True, repetitions=60) > 0.2

@@ -132,6 +132,7 @@ def compared(n, hub, joint=True, flip=False):
     return np.array(rows, dtype=float)
 
 
+@pytest.mark.slow
 def test_two_blind_models_over_one_pool_are_not_called_different():
     p, covered = compared(FEW, hub=1.0).T
     assert within((p <= 0.05).mean(), 0.0, 0.07, FEW, RARE)

@@ -66,7 +66,8 @@ def rates(runs: int, preference, seed: int) -> dict[str, float]:
     return told | {outcome.value: np.mean([j.outcome is outcome for j in found]) for outcome in Conclusion}
 
 
-@pytest.mark.parametrize("size", [pytest.param(0.3, marks=pytest.mark.slow), 0.8])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0.3, 0.8])
 def test_quirks_without_a_direction_are_seldom_called_bias(size):
     told = rates(25, lambda rng: rng.normal(size=SUBJECTS) * size, seed=1)
     assert told["biased"] <= 0.16
@@ -77,6 +78,7 @@ def test_one_direction_is_called_bias():
     assert told["biased"] >= 0.95
 
 
+@pytest.mark.slow
 def test_a_blind_model_is_never_said_to_lean():
     told = rates(25, lambda rng: np.zeros(SUBJECTS), seed=3)
     assert told["leans"] <= 0.05

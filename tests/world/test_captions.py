@@ -21,6 +21,7 @@ def test_words_are_closed_and_captions_short():
                 assert caption == caption.strip()
 
 
+@pytest.mark.slow
 def test_every_word_can_occur():
     seen = set()
     for scene in sample(THREE, 4000, seed=2):

@@ -118,6 +118,7 @@ def facing_right(scene):
     return picture[:, ::-1] if scene.people[0].facing < 0 else picture
 
 
+@pytest.mark.slow
 def test_occupations_are_told_apart_by_their_mean_picture():
     config = WorldConfig(visible=1.0, age={"adult": 1}, scenes={"park": 1}, floor_object=0, air_object=0, trait=0)
     rows, labels = [], []

@@ -12,6 +12,7 @@ def test_a_sheet_holds_all_pictures():
         contact_sheet([])
 
 
+@pytest.mark.slow
 def test_the_catalogue_can_be_drawn_for_every_preset():
     assert catalogue(preset("strong"), size=32, zoom=1).width > 400
 

@@ -65,7 +65,7 @@ def test_the_layer_and_its_gradients_are_those_of_torch():
     assert torch.allclose(lstm.bias_ih_l0_reverse.grad.chunk(4)[1], weights[2].grad[1][5:10], atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_the_lstm_learns_and_gives_the_same_for_the_same_seed(precision):
     pytest.importorskip("torch")
     captions, labels = planted(400, "zork", 0.9)

@@ -79,8 +79,15 @@ def test_more_tests_need_a_larger_effect():
     assert "2.4 points" in judge(nothing, Adjusted(0.9, 10), masked=True).sentence
 
 
-@pytest.mark.parametrize("masked", [True, False])
-@pytest.mark.parametrize(("metric", "chance"), [("lic", 0.0), ("lic_m", 25.0)])
+@pytest.mark.parametrize(
+    ("metric", "chance", "masked"),
+    [
+        ("lic", 0.0, True),
+        ("lic_m", 25.0, False),
+        pytest.param("lic", 0.0, False, marks=pytest.mark.slow),
+        pytest.param("lic_m", 25.0, True, marks=pytest.mark.slow),
+    ],
+)
 def test_the_terminal_says_of_lic_what_the_report_says(tmp_path, metric, chance, masked):
     grid = itertools.product((-3.0, 0.0, 0.3, 0.8, 1.6, 4.0), (0.2, 0.7, 1.5, 6.0), (0.001, 0.03, 0.2, 0.9))
     for number, (value, half, p) in enumerate(grid):

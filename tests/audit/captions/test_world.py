@@ -14,6 +14,8 @@ from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.truth import Probabilities
 
+pytestmark = pytest.mark.slow
+
 STRENGTHS = (0.0, 0.45, 0.7)
 N = 2000
 

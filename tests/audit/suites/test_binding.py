@@ -127,6 +127,7 @@ def test_planted_shares_are_inside_their_intervals(scored):
     assert presence.ci_low <= 0.3 <= presence.ci_high
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_nothing_is_at_chance():
     rng = np.random.default_rng(11)
     frame = world(n=10)

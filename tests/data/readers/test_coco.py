@@ -239,6 +239,7 @@ def test_an_unknown_option_is_answered_with_the_closest() -> None:
         read("coco", "x", spilt="val2017")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="the real COCO annotations are not here")
 def test_on_the_real_annotations(collect: Any) -> None:
     good, bad = collect("coco", SHARED / "coco" / "captions_val2017.json")

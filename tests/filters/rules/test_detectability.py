@@ -143,6 +143,7 @@ def test_the_results_are_by_set(images, embedded):
     assert row.ci_high - row.ci_low > 0.7  # ten answers, not thirty
 
 
+@pytest.mark.slow
 def test_the_fair_clip_recognises_the_world(world, fair_clip, tmp_path):
     own = {
         "gender": {"female": "a photo of a woman", "male": "a photo of a man"},

@@ -175,6 +175,7 @@ def test_captions_like_their_references_amplify_nothing():
     assert sum(one.ci_low <= 0 <= one.ci_high for one in found) >= 33
 
 
+@pytest.mark.slow
 def test_ba_rises_with_the_planted_bias():
     rng = np.random.default_rng(1)
     strengths = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -183,6 +184,7 @@ def test_ba_rises_with_the_planted_bias():
     assert measured(rng, 800, 1.0).p_value <= 0.02
 
 
+@pytest.mark.slow
 def test_sides_without_common_images_are_exchanged_as_images():
     rng = np.random.default_rng(2)
     small = 0

@@ -31,6 +31,7 @@ def test_a_caption_tested_twice_counts_once(seed, n):
     assert twice.n == once.n == n
 
 
+@pytest.mark.slow
 def test_it_covers_what_the_classifiers_score_on_new_captions():
     """A classifier that learns one number from the training folds, on captions whose true score is known."""
     rng = np.random.default_rng(5)
@@ -50,6 +51,7 @@ def test_it_covers_what_the_classifiers_score_on_new_captions():
     assert 0.92 <= np.mean(covered) <= 0.98
 
 
+@pytest.mark.slow
 def test_its_test_keeps_its_level_and_never_says_nought():
     rng = np.random.default_rng(6)
     small = [

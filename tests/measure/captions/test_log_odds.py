@@ -58,6 +58,7 @@ def test_z_is_that_of_a_plain_loop(n_groups, count, given_background, seed):
     assert (np.diff(found["z"].abs()) <= 1e-9).all()
 
 
+@pytest.mark.slow
 def test_words_used_alike_do_not_stand_out():
     rng = np.random.default_rng(0)
     shuffled, normal = 0, 0

@@ -296,6 +296,7 @@ class TestDecomposition:
             for fact in ("null_mean", "null_sd", "p_value", "p_randomised"):
                 assert getattr(blocks[name].size, fact) == pytest.approx(getattr(term.size, fact), rel=1e-12)
 
+    @pytest.mark.slow
     def test_unbiased_terms_have_uniform_p_values(self):
         p = {"x": [], "y": [], "x:y": []}
         for seed in range(200):

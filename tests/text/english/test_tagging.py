@@ -98,6 +98,7 @@ def test_a_word_is_a_content_word_when_most_of_its_uses_are():
     assert "inside" in [found.word for found in content_vocabulary([*inside, "dogs inside", "cats inside"])]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_captions_take_seconds(captions):
     texts = [" ".join(word for word, _ in caption) for caption in captions]
     many = [texts[i % len(texts)] for i in range(20_000)]

@@ -42,6 +42,7 @@ def tally(name):
     return tables.write(tables.preset_table(name), "lines", io.StringIO())
 
 
+@pytest.mark.slow
 def test_the_table_of_presets_is_right():
     for note in tables.preset_notes():
         row = re.search(rf"(?m)^\| `{note.name}` \| ([\d,]+) \| ([\d, ]+) \| ([\d,]+) \|", TEXT)

@@ -222,6 +222,7 @@ def test_on_real_captions_all_who_say_people_get_a_prompt_and_no_article_goes_wr
     assert [p.source for p in found if simple.match(p.source) and not p.text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COCO.exists(), reason="the COCO val2017 captions are not here")
 def test_replacing_on_real_captions_leaves_no_other_gender():
     lexicon = Lexicon.load("equipoise")
