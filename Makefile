@@ -44,7 +44,7 @@ demo: $(STAMP)
 	@$(BIN)/equipoise demo
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-all: $(ALL_STAMP) lint
 	EQUIPOISE_RANDOM=1 $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -25,12 +25,16 @@ collect_ignore = ["toy_plugin"]
 _CACHES = itertools.count()
 
 
-def pytest_collection_finish() -> None:
-    """Thousands of tests and the libraries they import stay until the end: the collector need not look at them again.
+# Thousands of tests and the libraries they import stay until the end: the collector need not look at them while they
+# are gathered, nor again. Otherwise every full collection, such as that of a test that runs out of memory, takes a
+# second.
+gc.disable()
 
-    Without this, every full collection, such as that of a test that runs out of memory, takes a second.
-    """
+
+def pytest_collection_finish() -> None:
+    """From here on there is something to throw away."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -484,6 +484,7 @@ def test_the_page_of_a_dataset_plots_what_its_verdict_rests_on_and_says_of_what_
     assert any(f"{shown - 1} of {shown} objects are on fewer than 10" in note for note in done.notes)
 
 
+@pytest.mark.slow
 def test_labels_from_captions_give_the_same_interval_however_the_groups_are_listed(tmp_path):
     made = Table.create(tmp_path / "photos", lopsided_by_captions(), columns={"objects": "list<string>"})
     label_layer(made, "equipoise", name="words")

@@ -59,6 +59,7 @@ def test_equal_scores_are_no_bias(picked, with_sets):
     assert any("the model gives all images the same score" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_ratings_of_one_and_two_blind_to_the_group_are_no_bias(picked):
     frame, small = sorted_by_group(), []
     for seed in range(20):

@@ -177,6 +177,7 @@ def test_kid_subsets_agree_with_the_whole():
     assert 0.5 < ratio < 2.0
 
 
+@pytest.mark.slow
 def test_too_many_rows_for_a_permutation_test_is_said():
     big = np.zeros((4001, 1))
     with pytest.raises(InputError, match="permutations=0"):

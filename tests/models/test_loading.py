@@ -203,7 +203,7 @@ def test_checking_prints_what_it_found(packaged):
     assert done.exit_code == 0
     assert "family       clip" in done.output
     assert "ok   batch independence" in done.output
-    told = json.loads(run("check", "mini", "--json").output)
+    told = json.loads(run("check", "mini", "--json").stdout)
     assert told["ok"] is True
     assert len(told["checks"]) == 8
 

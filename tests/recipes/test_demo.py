@@ -52,7 +52,7 @@ def whole(found, audit, metric, axis):
 
 
 def small(**changes):
-    given = {"sets": 3, "natural": 336, "made_subjects": 4, "candidates": 4, "draws": 500, "generator": Renderer()}
+    given = {"sets": 3, "natural": 280, "made_subjects": 4, "candidates": 4, "draws": 400, "generator": Renderer()}
     return recipe.DemoSettings(**(given | changes))
 
 

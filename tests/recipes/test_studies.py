@@ -198,6 +198,7 @@ def test_the_list_names_every_paper():
     assert all(f"{name}:" in result.output for name in STUDIES.names())
 
 
+@pytest.mark.slow
 def test_sizes_fit_the_facts_and_chance_is_the_known_one():
     """Random rankings of the public pools, drawn elsewhere: MaxSkew and NDKL under the three rules."""
     known = {

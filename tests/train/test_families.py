@@ -30,7 +30,9 @@ def pictures_of(table, n):
     return [image for _, image in zip(range(n), (image for _, image in table.images()), strict=False)]
 
 
-@pytest.mark.parametrize("family", ["siglip", "align", "flava", "blip"])
+@pytest.mark.parametrize(
+    "family", ["siglip", *(pytest.param(name, marks=pytest.mark.slow) for name in ("align", "flava", "blip"))]
+)
 def test_both_towers_of_a_family_learn_and_open_again(family, tiny_checkpoint, world_sets, tmp_path):
     folder = tiny_checkpoint(family)
     done = fit("clip", world_sets, tmp_path / "out", init=f"hf:{folder}", **GIVEN)

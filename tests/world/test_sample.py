@@ -49,6 +49,7 @@ def test_frequencies_follow_the_truth(name):
     assert worst < 4.8  # about 450 comparisons; a z-score of 4.8 has probability 1e-6 each
 
 
+@pytest.mark.slow
 def test_objects_follow_the_truth():
     config = preset("strong")
     scenes = sample(config, 40_000, seed=5)

@@ -83,7 +83,7 @@ def test_more_tests_need_a_larger_effect():
     ("metric", "chance", "masked"),
     [
         ("lic", 0.0, True),
-        ("lic_m", 25.0, False),
+        pytest.param("lic_m", 25.0, False, marks=pytest.mark.slow),
         pytest.param("lic", 0.0, False, marks=pytest.mark.slow),
         pytest.param("lic_m", 25.0, True, marks=pytest.mark.slow),
     ],

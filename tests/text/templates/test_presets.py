@@ -17,7 +17,9 @@ def published():
     return list(caption_preset("socialcounterfactuals").sets())
 
 
-@pytest.mark.parametrize(("name", "size"), [*SEGMENTS.items(), ("physical-race-gender", 60)])
+@pytest.mark.parametrize(
+    ("name", "size"), [*SEGMENTS.items(), pytest.param("physical-race-gender", 60, marks=pytest.mark.slow)]
+)
 def test_each_segment_has_its_size_and_a_set_for_each_subject_and_prefix(name, size):
     sets = list(caption_preset(name).sets())
     assert {len(s) for s in sets} == {size}
