@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-SAMPLE = ("audit", "captions", "mitigate", "filter", "import", "export-folder", "label")
+SAMPLE = ("audit", "mitigate", "filter", "import", "label")
 MOMENTS = 10
 """Random moments at which each command is killed, besides every rename."""
 

@@ -75,6 +75,7 @@ class Arena:
             assert refused.sentence.startswith("equipoise: "), refused.told
 
 
+@pytest.mark.slow
 def test_two_commands_of_different_kinds(
     equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
 ) -> None:

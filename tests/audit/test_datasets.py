@@ -171,6 +171,7 @@ def test_files_are_whole_and_the_same_each_time(small, tmp_path):
     assert json.loads((tmp_path / "a" / "run.json").read_text())["settings"]["clusters"] == 4
 
 
+@pytest.mark.slow
 def test_images_are_probed_where_features_are_given(table, embeddings_table):
     rng = np.random.default_rng(0)
     frame = table.to_pandas(["image_id", "gender"])

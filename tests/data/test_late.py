@@ -80,6 +80,7 @@ def test_ordinary_images_are_plain() -> None:
     assert 1024 * 1024 <= ORDINARY < 1500 * 1000
 
 
+@pytest.mark.slow
 def test_pixels_that_are_held_are_counted_and_bounded() -> None:
     data = saved(photo(4000, 3000))
     before = held_pixels()

@@ -29,7 +29,7 @@ from equipoise.report.svg import asset
 
 __all__ = ["FEWER", "QUICK", "STAGES", "STAND_INS", "Stage", "common_ground", "quick_ground"]
 
-QUICK = ("data-readers.md", "text.md", "text-templates.md")
+QUICK = ("data-readers.md", "text.md")
 """Pages of words and files, which take seconds together and find no models and no tables of pictures;
 ``make test-all`` runs the others."""
 

@@ -20,7 +20,7 @@ from equipoise.models.miniatures import FOLDER
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
 LONG = ("add-a-metric", "audit-my-captioner", "audit-my-clip", "coco-photographs", "compare-two-models")
-LONG += ("make-and-filter-sets", "my-own-embeddings", "my-own-photographs", "my-own-prompts")
+LONG += ("make-and-filter-sets", "my-own-embeddings", "my-own-photographs", "my-own-prompts", "people-look")
 """Run by `make test-all`: other tests run each of their commands on less."""
 NEEDS = {"make-and-filter-sets": "diffusion", "coco-photographs": "edit"}
 LEAVES = {

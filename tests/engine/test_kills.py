@@ -156,6 +156,7 @@ def test_a_store_killed_at_a_named_moment(point: str, children: Any, tmp_path: P
     assert left == ["store.json"]
 
 
+@pytest.mark.slow
 def test_two_processes_fill_one_store(children: Any, other_children: Any, tmp_path: Path) -> None:
     up, down = list(range(80)), list(range(100, 19, -1))
     children.start("store", root=str(tmp_path), numbers=up, at_once=4)

@@ -127,6 +127,7 @@ def test_fitting_keeps_the_shape_as_far_as_multiples_allow() -> None:
         assert all(side % 8 == 0 and side > 0 for side in made)
 
 
+@pytest.mark.slow
 def test_inpaints_leave_everything_outside_the_mask(few_photos: Table, painter: Any, tmp_path: Path) -> None:
     config = InpaintConfig(per_group=3, guidance=(7.5, 9.5, 15.0), dilation=8)
     plan = plan_inpaint(few_photos, config)

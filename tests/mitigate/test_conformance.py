@@ -22,6 +22,7 @@ def test_every_remedy_conforms(name):
     assert [one for one in check(name) if one.problem] == []
 
 
+@pytest.mark.slow
 def test_every_variant_conforms():
     from equipoise.mitigate import ClipClip, Rerank
 

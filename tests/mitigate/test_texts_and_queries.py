@@ -120,6 +120,7 @@ def test_a_repaired_encoder_gives_a_query_its_named_texts():
     assert "a photo of a male nurse" in model.asked
 
 
+@pytest.mark.slow
 def test_the_residual_hides_the_group_and_moves_little():
     vectors, gender = images_of(n=600)
     remedy = Residual(steps=200).fit(vectors, {"gender": gender})

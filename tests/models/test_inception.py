@@ -145,6 +145,7 @@ def test_pixels_are_placed_as_tensorflow_did():
             assert found[0, i, j] == pytest.approx(upper * (1 - a) + lower * a, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_quality_has_fid_kid_and_the_score_of_these_features(weights, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     made = [{"image_id": f"m{i}", "image": image, "gender": "fm"[i % 2]} for i, image in enumerate(pictures(24, 1, 40))]

@@ -168,6 +168,7 @@ def _metrics(trend: float, rng: np.random.Generator, n: int = 12) -> pd.DataFram
     return pd.DataFrame(rows, columns=["metric", "seed", "alpha", "value"])
 
 
+@pytest.mark.slow
 def test_uniformity_keeps_its_level_where_metrics_move_together_and_finds_trends() -> None:
     rng = np.random.default_rng(5)
     names = [f"m{i}" for i in range(12)]
@@ -189,9 +190,8 @@ def _noisy(share: float, rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["metric", "seed", "alpha", "value"])
 
 
-@pytest.mark.parametrize(
-    "share", [pytest.param(0.0, marks=pytest.mark.slow), 0.7, pytest.param(1.0, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.7, 1.0])
 def test_noise_of_trainings_is_told_from_that_of_pictures_and_p_values_are_even_then(share: float) -> None:
     rng = np.random.default_rng(7)
     names = [f"m{i}" for i in range(12)]

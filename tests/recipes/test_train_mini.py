@@ -38,7 +38,7 @@ def weights(folder):
         "clip",
         pytest.param("clip-binding", marks=pytest.mark.slow),
         pytest.param("judge", marks=pytest.mark.slow),
-        "captioner",
+        pytest.param("captioner", marks=pytest.mark.slow),
     ],
 )
 def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path, part):

@@ -131,6 +131,7 @@ def test_several_questions_by_keyboard(browser, table, review_of, serving):
     tab.close()
 
 
+@pytest.mark.slow
 def test_a_session_by_touch_on_a_phone(browser, table, review_of, serving):
     store = review_of(table, preset("monk-skin-tone"), shared=1.0)
     token = store.add("ana")["ana"]
@@ -161,6 +162,7 @@ def test_touch_targets_are_large(browser, table, review_of, serving):
     tab.close()
 
 
+@pytest.mark.slow
 def test_closed_and_opened_again_goes_on_where_it_was(browser, table, review_of, serving):
     store = review_of(table, shared=1.0)
     token = store.add("ana")["ana"]
@@ -260,9 +262,8 @@ def test_a_stopped_link_says_so(browser, table, review_of, serving):
     tab.close()
 
 
-@pytest.mark.parametrize(
-    ("width", "dark"), [(390, True), *(pytest.param(width, False, marks=pytest.mark.slow) for width in (1280, 390))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (390, True)])
 def test_everyone_can_use_the_pages(browser, tmp_path, review_of, serving, width, dark):
     table = Table.create(tmp_path / "t", rows_of(4), axes=["gender"])
     for name in ("similar-to-source", "matches-caption"):

@@ -9,6 +9,7 @@ from equipoise.world.catalog import SUBJECTS
 THREE = WorldConfig(gender={"male": 1, "female": 1, "neutral": 1}, trait=0.5, activity_share=0.4)
 
 
+@pytest.mark.slow
 def test_words_are_closed_and_captions_short():
     words = set(vocabulary())
     assert len(words) < 300

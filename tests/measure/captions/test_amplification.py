@@ -360,6 +360,7 @@ def test_independent_pairs_add_nothing_by_sign_and_their_difference_by_the_thesi
     assert dba_g(truth, shown, said, sign="thesis", **FEW).table["term"].tolist() == pytest.approx([-0.5, 0.5])
 
 
+@pytest.mark.slow
 def test_dba_without_amplification_is_chance():
     rng = np.random.default_rng(0)
     small = {"g": 0, "o": 0}

@@ -34,6 +34,7 @@ def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
+@pytest.mark.slow
 def test_trains_two_steps_goes_on_after_a_stop_and_stock_classes_load_it(start, pairs, pictures, tmp_path, monkeypatch):
     files = image_files(pictures)
     fit_reviser(pairs_in(pairs), files, tmp_path / "whole", init=start, **HOW)

@@ -261,7 +261,7 @@ def agreeing(one: list[np.ndarray], other: list[np.ndarray]) -> float:
 @pytest.mark.parametrize(
     ("share", "inject", "size"),
     [
-        (0.5, "both", 2),
+        pytest.param(0.5, "both", 2, marks=pytest.mark.slow),
         (0.5, "both", 12),
         (0.0, "self", 5),
         *(pytest.param(0.0, "self", size, marks=pytest.mark.slow) for size in (2, 12)),
