@@ -98,15 +98,6 @@ class Findings:
         if text not in self.notes:
             self.notes.append(text)
 
-    def extend(self, other: Findings) -> None:
-        """Take over everything of ``other``."""
-        self.rows += other.rows
-        self.queries += other.queries
-        self.draws += other.draws
-        self.rankings += other.rankings
-        for note in other.notes:
-            self.note(note)
-
     def frame(self) -> pd.DataFrame:
         """The rows as a table with the columns of a results file."""
         from equipoise.measure.stats.estimate import RESULT_COLUMNS

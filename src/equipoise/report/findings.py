@@ -192,8 +192,7 @@ def bias_rows(series: Series) -> pd.DataFrame:
     gives the rows of the one that it has most.
     """
     rows = _judged(series.results)
-    settings = series.source.settings.get("settings")
-    named = set(settings.get("placebos") or ()) if isinstance(settings, dict) else set()  # older rows have no code
+    named = set(series.source.asked.get("placebos") or ())  # older rows have no code
     usual = [not of_placebo(row) and row["axis"] not in named for row in rows.to_dict("records")]
     rows = rows[np.array(usual, dtype=bool)]
     rows = rows[rows["group"].isna() | rows["metric"].isin(PAIRED)]

@@ -36,6 +36,12 @@ _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "d
 """Where settings were before there was ``run.json``; read for one release."""
 
 
+def asked_of(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a run was asked for, of all that it says of itself."""
+    asked = about.get("settings")
+    return asked if isinstance(asked, Mapping) else {}
+
+
 @dataclass(frozen=True)
 class ResultFolder:
     """One result folder: its numbers, and whatever else of it could be read."""
@@ -49,6 +55,11 @@ class ResultFolder:
     queries: pd.DataFrame | None = None
     k_told: str = ""
     """Which K was taken and why, where nobody gave it."""
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """The settings that the run was asked for; none where the folder does not say."""
+        return asked_of(self.settings)
 
     @property
     def fingerprint(self) -> str | None:
@@ -221,8 +232,7 @@ def compared_models(results: pd.DataFrame) -> tuple[str, str] | None:
 
 def words_masked(settings: Mapping[str, Any]) -> bool:
     """Whether words were masked, as the folder says; folders of before say what was asked for."""
-    asked = settings.get("settings")
-    return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
+    return bool(settings.get("words_masked", asked_of(settings).get("mask", True)))
 
 
 def _made_by(path: Path, results: pd.DataFrame, problems: list[str]) -> tuple[str, dict[str, Any]]:

@@ -80,6 +80,11 @@ class AxisJudgement:
     level: float = 0.95
 
     @property
+    def joint(self) -> bool:
+        """Whether it is about several axes together, or one inside the groups of another."""
+        return " x " in self.axis or ":" in self.axis
+
+    @property
     def above_placebo(self) -> bool | None:
         """Whether it is clearly more than to the placebo axes; ``None`` where there are none."""
         if self.placebo is None:
@@ -127,15 +132,13 @@ def adjusted(rows: pd.DataFrame) -> pd.DataFrame:
 
 def level_of(series: Series) -> float:
     """The level of a folder's intervals, as its settings say."""
-    settings = series.source.settings.get("settings")
-    level = settings.get("level") if isinstance(settings, dict) else None
+    level = series.source.asked.get("level")
     return float(level) if isinstance(level, int | float) and 0 < level < 1 else 0.95
 
 
 def spreads_of(series: Series) -> float:
     """The margin of gaps inside sets, in spreads, as the folder's settings say."""
-    settings = series.source.settings.get("settings")
-    margin = settings.get("margin") if isinstance(settings, dict) else None
+    margin = series.source.asked.get("margin")
     return float(margin) if isinstance(margin, int | float) and margin > 0 else SPREADS
 
 
@@ -204,8 +207,7 @@ def _rank(judgement: AxisJudgement) -> tuple[int, int, int, float]:
     order = [Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING]
     first = -1 if judgement.biased else order.index(judgement.outcome)
     undecided = judgement.outcome is Conclusion.CANNOT_TELL and not any(r.detected for r in judgement.readings)
-    joint = int(" x " in judgement.axis or ":" in judgement.axis)
-    return 2 * first + undecided, joint, _place(judgement.rests_on.metric), -_weight(judgement.rests_on)
+    return 2 * first + undecided, int(judgement.joint), _place(judgement.rests_on.metric), -_weight(judgement.rests_on)
 
 
 def _weight(reading: Reading) -> float:
@@ -297,8 +299,7 @@ def placebos(series: Series) -> str:
 
     An audit names them as axes of its rows, in its settings, or not at all.
     """
-    settings = series.source.settings.get("settings")
-    named = list(settings.get("placebos") or []) if isinstance(settings, dict) else []
+    named = list(series.source.asked.get("placebos") or [])
     axes = [str(axis) for axis in series.results["axis"].dropna().unique()]
     names = list(dict.fromkeys([*(a for a in axes if is_placebo(a)), *map(str, named)]))
     words = {"bag": "a bag", "mirror": "a mirror image", "brightness": "brightness"}

@@ -87,8 +87,7 @@ def _of_axis(axis: str, rows: pd.DataFrame, series: Series) -> PromptsOfAxis:
 def _draws(rows: pd.DataFrame, series: Series) -> int | None:
     """How many draws the p-values rest on: as the rows say, or in older folders the settings."""
     known = (facts_of(rows.iloc[0], "holm_over") or {}).get("draws")
-    settings = series.source.settings.get("settings")
-    draws = known if known is not None else settings.get("draws") if isinstance(settings, dict) else None
+    draws = known if known is not None else series.source.asked.get("draws")
     return int(draws) if isinstance(draws, int) else None
 
 

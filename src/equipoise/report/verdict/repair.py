@@ -150,7 +150,7 @@ def _from_to(change: Change) -> str:
 
 def shown(judgements: Sequence[AxisJudgement]) -> list[AxisJudgement]:
     """The judgements that a paragraph tells: single axes, and intersections that lean where no single axis does."""
-    single = [j for j in judgements if " x " not in j.axis and ":" not in j.axis]
+    single = [j for j in judgements if not j.joint]
     leaning = any(j.outcome is Conclusion.LEANS for j in single)
     joint = [j for j in judgements if j not in single and j.outcome is Conclusion.LEANS and not leaning]
     return sorted([*single, *joint], key=list(judgements).index) or list(judgements)

@@ -139,9 +139,9 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     else:
         whole.sentences.append(_why(top))
     if top.outcome is Conclusion.LEANS:
-        whole.sentences += [_as_well(j, series) for j in same[1:] if " x " not in j.axis and ":" not in j.axis]
+        whole.sentences += [_as_well(j, series) for j in same[1:] if not j.joint]
     whole.sentences += prompt_sentences(single)
-    others = [j for j in judgements if j not in same and " x " not in j.axis and ":" not in j.axis]
+    others = [j for j in judgements if j not in same and not j.joint]
     if others:
         whole.sentences.append(_others(others))
     short, long = _against(series, top) if top.outcome is Conclusion.LEANS else ("", "")
@@ -167,7 +167,7 @@ def _as_well(judgement: AxisJudgement, series: Series) -> str:
 
 def _axes(judgements: Sequence[AxisJudgement]) -> str:
     """The axes of some judgements in prose, an intersection only where it stands alone."""
-    single = [j for j in judgements if " x " not in j.axis and ":" not in j.axis] or list(judgements)
+    single = [j for j in judgements if not j.joint] or list(judgements)
     return joined(list(dict.fromkeys(perceived(None if j.axis == "nan" else j.axis) for j in single)))
 
 
