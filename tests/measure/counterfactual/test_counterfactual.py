@@ -128,6 +128,13 @@ class TestPairs:
         row = cf.pair_gaps(cf.gap_cells(scores, sets, groups, subjects, links=sets % 8 if shared else sets))[0]
         assert ("linked sets flip together" in row.estimate.notes) is shared
 
+    def test_one_link_for_all_gives_no_interval_and_that_is_why(self):
+        scores, sets, groups, subjects = world(n_groups=2, effect=(0, 0))
+        cells = cf.gap_cells(scores, sets, groups, subjects, links=np.zeros(len(sets), dtype=int))
+        estimate = cf.pair_gaps(cells)[0].estimate
+        assert (estimate.ci_low, estimate.ci_high) == (None, None)
+        assert "no interval: one independent link" in estimate.notes
+
     def test_no_saturation_where_max_skew_saturates(self):
         small, large = (
             cf.pair_gaps(cf.gap_cells(*world(effect=(0, 0, e))[:3]), pairs=[("c", "a")])[0] for e in (5, 50)

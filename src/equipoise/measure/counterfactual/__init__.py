@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells, gap_cells
 from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
-from equipoise.measure.counterfactual.units import flip_test, least_error, links_of
+from equipoise.measure.counterfactual.units import flip_test, independent_units, least_error, links_of, why_no_interval
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
@@ -166,8 +166,11 @@ def _gaps_of(
             if links_of(cells, members[there]) is not None:
                 notes = (*notes, "linked sets flip together")
         interval = mean_interval(unit, level=level, least_error=shared)
+        reason = no_interval_note(unit)
+        if subject is None and independent_units(cells, members[there], unit) < 2:
+            interval, reason = None, why_no_interval(cells, members[there], unit)
         low, high = interval or (None, None)
-        notes = notes if interval else (*notes, no_interval_note(unit))
+        notes = notes if interval else (*notes, reason)
         estimate = Estimate(
             float(test.value[place]),
             low,
