@@ -17,6 +17,7 @@ from equipoise.engine.asking import file_vectors
 from equipoise.engine.progress import Progress
 from equipoise.engine.store import stores
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.models import load
 
 
 class Colours:
@@ -78,6 +79,15 @@ def test_texts_are_asked_about_once(tmp_path: Path) -> None:
     vectors(encoder, ["a"], Asking(keep=False))
     assert encoder.texts == [2, 1, 1]
     assert vectors(encoder, [], how).shape == (0, 0)
+
+
+def test_texts_of_a_table_may_be_repeated_and_may_be_none(tmp_path: Path) -> None:
+    rows = [{"id": text, "model": "m", "vector": [float(len(text)), 1.0]} for text in ("a man", "a dog")]
+    Table.create(tmp_path / "v", rows, kind="embeddings", dim=2)
+    given = load(f"table:{tmp_path / 'v'}")
+    found = vectors(given, ["a dog", "a man", "a dog"])
+    np.testing.assert_array_equal(found, given.text_vectors(["a dog", "a man"])[[0, 1, 0]])
+    assert len(vectors(given, [])) == 0
 
 
 def test_an_image_that_cannot_be_read_is_named(make_rows: Any, tmp_path: Path) -> None:

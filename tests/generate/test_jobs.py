@@ -196,6 +196,22 @@ def test_a_service_without_a_price_is_not_asked_either() -> None:
     assert "cost    unknown: give the price of an image (--price)" in str(told)
 
 
+def test_a_photograph_that_fails_does_not_end_the_estimate(painter: Any, tmp_path: Path) -> None:
+    from equipoise.data.people import person
+    from equipoise.generate import PartsConfig, plan_parts
+
+    large, small = [0, 0, 30, 30], [0, 0, 6, 6]
+    parts = {"head": [2, 2, 3, 3]}
+    people = [[person(box=large, parts=parts)], [person(box=large), person(box=small, parts=parts)]]
+    rows = [
+        {"image": Image.new("RGB", (32, 32)), "image_id": str(i), "captions": ["A man"], "people": json.dumps(some)}
+        for i, some in enumerate(people)
+    ]
+    source = Table.create(tmp_path / "in", rows, columns={"people": "json"})
+    told = estimate(plan_parts(source, PartsConfig(dilation=0)), painter)
+    assert (told.n_images, told.n_tasks) == (2, 2)
+
+
 def test_the_estimate_of_images_made_together_is_by_one_call(painter: Any, tmp_path: Path) -> None:
     from equipoise.generate import SubstituteConfig, plan_substitute
 

@@ -121,6 +121,23 @@ def made_by(kind: str, source: Table, painter: Any, out: Path) -> tuple[Table, s
     return run(plans[kind](), out, painter, **faces, **QUIET), changed.get(kind, set())
 
 
+def test_inpainting_keeps_crowds_and_people_without_a_box(photos_like: Table, painter: Any, tmp_path: Path) -> None:
+    row = next(iter(photos_like.rows()))
+    (one,) = people_of(row["people"])
+    others = [person(box=[0, 30, 10, 8], iscrowd=True), person(attributes={"age": "old"})]
+    row |= {"people": json.dumps([others[0], one, others[1]]), "score_sharp": 1.5}
+    columns = {name: kind for name, kind in photos_like.types.items() if name in row and name not in ("gender", "age")}
+    own = {name: columns[name] for name in ("people", "objects", "object_boxes", "mixed", "score")}
+    source = Table.create(tmp_path / "in", [row], axes=["gender", "age"], columns={**own, "score_sharp": "float64"})
+    table, _ = made_by("inpaint", source, painter, tmp_path / "out")
+    assert "score_sharp" not in table.columns, "a filter measured it on other pixels"
+    assert len(table) == 2
+    for made in table.rows(["gender", "people"]):
+        crowd, drawn, unplaced = people_of(made["people"])
+        assert [crowd, unplaced] == people_of(json.dumps(others))
+        assert drawn["attributes"] == {"gender": made["gender"], "age": "old"}
+
+
 MAKERS = ["edits", "inpaint", "inpaint both", "part", "perturb", "swap", "mask", "substitute"]
 
 

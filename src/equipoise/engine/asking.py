@@ -175,10 +175,11 @@ def progress_of(what: str, total: int, how: Asking) -> Progress:
 
 
 def _of_texts(model: Any, texts: list[str], how: Asking) -> Vectors:
-    if hasattr(model, "text_vectors"):
-        return np.asarray(model.text_vectors(texts))
     if not texts:
         return np.empty((0, 0), np.float32)
+    if hasattr(model, "text_vectors"):
+        place = {text: i for i, text in enumerate(dict.fromkeys(texts))}  # a table gives each text once
+        return np.asarray(model.text_vectors(list(place)))[[place[text] for text in texts]]
     with StoredEncoder(model, how) as encoder:
         return np.concatenate([encoder.texts(texts[i : i + _TEXTS]) for i in range(0, len(texts), _TEXTS)])
 

@@ -333,8 +333,9 @@ def _row(
     if task["area"] == "part":  # the same person: nothing that is said of the photograph changes
         return about | {"image_id": f"{task['id']}--part", "set_id": task["id"]}
     drawn_again = targets(task["people"], *ready.photo.size, second_over=task["second_over"])
-    which = [i for i, person in enumerate(task["people"]) if person in drawn_again]
-    people = relabelled(task["people"], which, groups)
+    everyone = people_of(source["people"])  # crowds and people without a box too, who stay as they are
+    which = [i for i, person in enumerate(everyone) if person in drawn_again]
+    people = relabelled(everyone, which, groups)
     wording = None if task["words"] is None else Wording(**task["words"])
     return {
         **about,

@@ -198,7 +198,8 @@ def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces
         return _told(plan, 0.0, 0.0, None)
     ready = tools()
     started = time.perf_counter()
-    drawn = [row for rows in plan.make(first, ready) for row in rows]
+    made = plan.make(first, ready)
+    drawn = [row for rows in made if not isinstance(rows, Exception) for row in rows]  # the run notes those that fail
     seconds = time.perf_counter() - started
     size = sum(len(row["image"]["bytes"]) for row in drawn)
     scale = plan.n_images / max(1, len(drawn))

@@ -20,6 +20,8 @@ from equipoise.world.catalog import AXES as WORLD_AXES
 __all__ = ["Kept", "kept", "mixed_after", "relabelled", "said_of", "scene_in", "world_changes"]
 
 _VERDICT = ("keep", "dropped_by", "copies")
+_SCORE = "score_"
+"""How the columns begin in which filters keep what they measured."""
 _WHERE = ("people", "object_boxes", "drawn_mask", "mixed")
 """Columns that say where something is in the picture, or who is there together."""
 _PIXELS = ("vector", "image", "binary")
@@ -42,6 +44,7 @@ class Kept:
         self.columns = dict(made or {})
         for name, kind in source.types.items():
             there = name in standard or name in self.axes or name in self.columns or name in _VERDICT
+            there = there or name.startswith(_SCORE)
             if not there and not kind.startswith(_PIXELS) and not (anew and name in _WHERE):
                 self.columns[name] = kind
         others = [axis for axis in source.axes if axis not in changed]
