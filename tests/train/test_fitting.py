@@ -12,7 +12,8 @@ from equipoise.data.runs import read_run  # noqa: E402
 from equipoise.errors import InputError, UnknownNameError  # noqa: E402
 from equipoise.models import load  # noqa: E402
 from equipoise.train import fitting  # noqa: E402
-from equipoise.train.fitting import fit  # noqa: E402
+from equipoise.train.fitting import fit, prepared_training  # noqa: E402
+from equipoise.train.settings import TrainSettings  # noqa: E402
 
 GIVEN = {"init": "mini:clip", "steps": 4, "batch": 6, "rate": 1e-4, "quiet": True, "device": "cpu", "save_every": 2}
 
@@ -123,6 +124,32 @@ def test_further_tables_take_their_share_of_every_batch_and_count_as_seen(world_
     assert about.of["mixture"] == [[list(other.fingerprints), 0.25]]
     with pytest.raises(InputError, match="above 0 and together below 1"):
         fit("clip", world_sets, tmp_path / "n", mixture={other: 1.0}, **given)
+
+
+def test_of_further_tables_only_train_rows_that_share_nothing_with_those_that_judge_are_learnt_from(tmp_path):
+    from equipoise.data import Table
+
+    def a_table(name, *rows):
+        made = [
+            {"image_id": f"{name}{i}", "caption": "a person", "subject": subject, "split": split}
+            for i, (subject, split) in enumerate(rows)
+        ]
+        return Table.create(tmp_path / name, made)
+
+    def prepared(other):
+        settings = TrainSettings(steps=2, batch=8)
+        return prepared_training("clip", main, init="mini:clip", mixture={other: 0.5}, device="cpu", settings=settings)
+
+    main = a_table("main", ("cook", "train"), ("nurse", "val"), ("pilot", "test"))
+    other = a_table("other", ("judge", "train"), ("nurse", "train"), ("guard", "test"), ("pilot", "val"))
+    training = prepared(other)
+    taken = np.concatenate([training.streams[1].stream.batch_at(step) for step in range(2)])
+    assert taken.tolist() == [0] * 8
+    assert training.learnt_subjects == ("cook", "judge")
+    with pytest.raises(InputError, match="no row is left to mix in"):
+        prepared(a_table("nurses", ("nurse", "train"), ("cook", "test")))
+    with pytest.raises(InputError, match="no row is of the split train"):
+        prepared(a_table("tests", ("cook", "test")))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from equipoise.data import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.train.batches import Stream, mixed
-from equipoise.train.rows import TrainingRows, parted
+from equipoise.train.rows import TrainingRows, parted, places_apart
 
 
 def a_table(folder, rows, **columns):
@@ -139,3 +139,34 @@ def test_tables_take_their_share_of_every_batch(tmp_path):
         mixed(main, np.arange(9), {other: 1.0}, 8, 0)
     with pytest.raises(InputError, match="a batch of 2 cannot be shared out so"):
         mixed(main, np.arange(9), {other: 0.1}, 2, 0)
+
+
+def test_a_table_that_is_mixed_in_gives_its_train_rows_that_share_nothing_with_those_that_judge(tmp_path):
+    judging = {"image_id": "j", "subject": "nurse", "set_id": "s", "source_id": "photo"}
+    judges = TrainingRows(a_table(tmp_path / "judges", [judging]), []).labels
+    rows = [
+        {"image_id": "a", "subject": "cook", "split": "train", "copies": 2},
+        {"image_id": "b", "subject": "cook", "split": "test"},
+        {"image_id": "c", "subject": "cook"},  # of no split where others have one
+        {"image_id": "d", "subject": "nurse", "split": "train"},
+        {"image_id": "e", "set_id": "s", "split": "train"},
+        {"image_id": "f", "source_id": "photo", "split": "train"},
+        {"image_id": "g", "source_id": "j", "split": "train"},  # made from an image that judges
+        {"image_id": "photo", "split": "train"},  # which an image that judges was made from
+        {"image_id": "j", "split": "train"},
+        {"image_id": "h", "split": "Train"},
+    ]
+    other = TrainingRows(a_table(tmp_path / "other", rows, copies="int64"), [])
+    assert places_apart(other, judges).tolist() == [0, 9]
+    assert places_apart(other, judges.iloc[:0]).tolist() == [0, 3, 4, 5, 6, 7, 8, 9]
+    main = TrainingRows(a_table(tmp_path / "main", [{"image_id": f"m{i}"} for i in range(9)]), [])
+    second = mixed(main, np.arange(9), {other: 0.5}, 6, 0, places_of={other: places_apart(other, judges)})[1]
+    assert second.places.tolist() == [0, 9]
+    assert sorted(second.stream.batch_at(0)) == [0, 0, 9]
+
+
+def test_a_table_of_which_nothing_is_left_to_mix_in_is_refused(tmp_path):
+    judges = TrainingRows(a_table(tmp_path / "judges", [{"image_id": "j", "subject": "nurse"}]), []).labels
+    other = TrainingRows(a_table(tmp_path / "other", [{"image_id": "a", "subject": "nurse"}]), [])
+    with pytest.raises(InputError, match="other: no row is left to mix in, for each shares a subject"):
+        places_apart(other, judges)

@@ -51,6 +51,31 @@ def test_a_classifier_learns_columns_together(world_sets, tmp_path, loss):
     assert not np.allclose(answers["object"].probabilities.sum(axis=1), 1.0)
 
 
+def test_groups_are_counted_in_the_rows_that_are_learnt_from(tmp_path):
+    from equipoise.data import Table
+    from equipoise.train.fitting import prepared_training
+    from equipoise.train.settings import TrainSettings
+
+    def prepared(name, counts):
+        shown = [(split, gender) for (split, gender), n in counts.items() for _ in range(n)]
+        rows = [{"image_id": f"i{i}", "split": split, "gender": gender} for i, (split, gender) in enumerate(shown)]
+        table = Table.create(tmp_path / name, rows, axes=["gender"])
+        options = {"labels": ["gender"], "groups": "gender", "loss": "upweight"}
+        settings = TrainSettings(steps=1, batch=4)
+        return prepared_training(
+            "multilabel", table, init="mini:judge", options=options, device="cpu", settings=settings
+        ).task
+
+    counts = {("train", "f"): 10, ("train", "m"): 90, ("test", "f"): 85, ("test", "m"): 10, ("val", "f"): 5}
+    task = prepared("two", counts)
+    assert task.fair_loss.weights.tolist() == pytest.approx([100 / (2 * 10), 100 / (2 * 90)])
+    task = prepared("three", counts | {("val", "x"): 3})  # nothing is learnt about x, which weighs nobody
+    assert task.group_names == ["f", "m"]
+    assert task.fair_loss.weights.tolist() == pytest.approx([5.0, 100 / 180])
+    with pytest.raises(InputError, match="rows to learn from show fewer than two groups of 'gender'"):
+        prepared("one", counts | {("train", "f"): 0})
+
+
 def test_the_saved_classifier_averages_those_of_the_groups():
     from equipoise.train.tasks.multilabel import MultilabelTask
 

@@ -115,6 +115,8 @@ class Mixed:
 
     rows: TrainingRows
     stream: Stream
+    places: Places
+    """The rows that the stream draws from."""
 
 
 def mixed(
@@ -126,10 +128,12 @@ def mixed(
     *,
     copies: Places | None = None,
     units: Sequence[Any] | None = None,
+    places_of: Mapping[TrainingRows, Places] | None = None,
 ) -> list[Mixed]:
     """The tables of a batch, the main one first; each of ``others`` takes its share of the ``batch``.
 
-    ``copies`` says how often each of the ``places`` of the main table is taken, where its own column should not.
+    ``copies`` says how often each of the ``places`` of the main table is taken, where its own column should not;
+    ``places_of`` says which rows of the others are learnt from, where not all are.
     """
     counts = [round(share * batch) for share in others.values()]
     if any(share <= 0 for share in others.values()) or sum(others.values()) >= 1:
@@ -140,9 +144,10 @@ def mixed(
     first = Stream(places, batch - sum(counts), seed, copies=taken, windows=main.windows(), units=units)
     rest = []
     for number, (rows, count) in enumerate(zip(others, counts, strict=True), start=1):
-        stream = Stream(np.arange(len(rows)), count, seed + number, copies=rows.copies, windows=rows.windows())
-        rest.append(Mixed(rows, stream))
-    return [Mixed(main, first), *rest]
+        own = np.arange(len(rows)) if places_of is None else places_of[rows]
+        stream = Stream(own, count, seed + number, copies=rows.copies[own], windows=rows.windows())
+        rest.append(Mixed(rows, stream, own))
+    return [Mixed(main, first, places), *rest]
 
 
 class ReadAheadSteps:

@@ -28,7 +28,7 @@ from equipoise.train.batches import Mixed, ReadAheadSteps, Stream, mixed, rows_a
 from equipoise.train.loop import Course, Validation, run
 from equipoise.train.parameters import choose_parameters, count
 from equipoise.train.processes import Processes, started_processes
-from equipoise.train.rows import Parts, TrainingRows, parted
+from equipoise.train.rows import Parts, TrainingRows, parted, places_apart
 from equipoise.train.settings import TrainSettings
 from equipoise.train.task import TASKS, Inputs, Task, checkpoint_of
 
@@ -89,16 +89,11 @@ class Training:
     @property
     def learnt_subjects(self) -> tuple[str, ...]:
         """The subjects that are learnt from, in the main table and in those that are mixed in."""
-        learnt = set(self.subjects(self.parts.train))
-        for part in self.streams[1:]:
-            labels = part.rows.labels
-            learnt |= set(map(str, labels["subject"].dropna().unique())) if "subject" in labels else set()
-        return tuple(sorted(learnt))
+        return tuple(sorted({subject for part in self.streams for subject in _subjects(part.rows, part.places)}))
 
     def subjects(self, places: Any) -> tuple[str, ...]:
         """The subjects of these rows of the main table."""
-        labels = self.rows.labels
-        return tuple(sorted(map(str, labels["subject"].iloc[places].dropna().unique()))) if "subject" in labels else ()
+        return _subjects(self.rows, places)
 
     def validation(self) -> Validation | None:
         """How the model is judged while it learns."""
@@ -148,7 +143,9 @@ def prepared_training(
         raise InputError(f"{rows.name}: the table has no sets (set_id) to keep whole; leave whole_sets out")
     sampler = getattr(learner, "copies", None)
     copies = sampler(rows, parts.train, how.seed) if sampler else None
-    streams = mixed(rows, parts.train, others, how.batch, how.seed, copies=copies, units=units)
+    judging = rows.labels.iloc[parts.validation]
+    learnt = {other: places_apart(other, judging) for other in others}
+    streams = mixed(rows, parts.train, others, how.batch, how.seed, copies=copies, units=units, places_of=learnt)
     judges = Stream(parts.validation, how.batch, how.seed, units=units) if len(parts.validation) else None
     if how.val_share and how.patience and judges is None:
         raise InputError(f"{rows.name}: no row is left to judge by, which patience needs")
@@ -342,6 +339,11 @@ def _task(task: str | Task, options: Mapping[str, Any] | None) -> Task:
     settings = fitting_all(kind, options or {}, what=f"option of the task {task}")
     learner: Task = kind(**settings)
     return learner
+
+
+def _subjects(rows: TrainingRows, places: Any) -> tuple[str, ...]:
+    labels = rows.labels
+    return tuple(sorted(map(str, labels["subject"].iloc[places].dropna().unique()))) if "subject" in labels else ()
 
 
 def _opened(table: str | Path | Table) -> Table:

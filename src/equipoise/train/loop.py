@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,14 +137,24 @@ def _judge(model: Any, validation: Validation, course: Course, done: int) -> Non
         value = float(validation.loss(model))
     model.train()
     if validation.patience and value < course.best_loss:
-        course.best = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
+        course.best = {name: tensor.detach().clone() for name, tensor in _changing(model)}
     course.judged.append((done, value))
 
 
 def _take_best(model: Any, course: Course) -> None:
-    for name, parameter in model.named_parameters():
-        if name in course.best:
-            parameter.data.copy_(course.best[name])
+    for name, value in _changing(model):
+        if name in course.best:  # checkpoints of earlier versions have no buffers of the best
+            value.data.copy_(course.best[name])
+
+
+def _changing(model: Any) -> Iterator[tuple[str, Any]]:
+    """What learning changes of a model and a checkpoint holds: trained weights, and buffers such as batch norm's means.
+
+    Buffers that no checkpoint holds are caches, which may even change their shape.
+    """
+    yield from ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+    held = model.state_dict().keys()
+    yield from ((name, buffer) for name, buffer in model.named_buffers() if name in held)
 
 
 class _Lines:
@@ -195,7 +205,7 @@ class Course:
     judged: list[tuple[int, float]] = field(default_factory=list)
     """Steps done and the validation loss then."""
     best: dict[str, Any] = field(default_factory=dict)
-    """The trained weights where the validation loss was least."""
+    """The trained weights and the buffers where the validation loss was least."""
 
     @property
     def best_loss(self) -> float:

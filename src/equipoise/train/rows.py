@@ -22,7 +22,7 @@ from equipoise.data.images import decode
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["HELD_BYTES", "Parts", "TrainingRows", "parted"]
+__all__ = ["HELD_BYTES", "Parts", "TrainingRows", "parted", "places_apart"]
 
 HELD_BYTES = 1_000_000_000
 """Encoded images that are kept in memory; a larger table is gone through in windows of about this size."""
@@ -145,7 +145,7 @@ def parted(rows: TrainingRows, val_share: float, seed: int) -> Parts:
             there = ", ".join(sorted(given.dropna().unique()))
             raise InputError(f"{rows.name}: no row is of the split train (there are: {there}); nothing to learn from")
         if len(judges) and val_share:
-            clean = _apart(labels, train, judges)
+            clean = judges[~_sharing(labels.iloc[judges], labels.iloc[train])]
             if not len(clean):
                 raise InputError(
                     f"{rows.name}: every row of its validation split shares a subject, a set or a source image with "
@@ -165,16 +165,30 @@ def parted(rows: TrainingRows, val_share: float, seed: int) -> Parts:
     return Parts(train[drawn == "train"], train[drawn == "val"])
 
 
-def _apart(labels: pd.DataFrame, train: NDArray[np.int64], judges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of ``judges`` that share no subject, set or source with ``train``; an image is a source of its own."""
-    shared = np.zeros(len(judges), dtype=bool)
-    for column in (c for c in _TOGETHER if c in labels):
-        seen = set(labels[column].iloc[train].dropna())
-        if column == "source_id":
-            seen |= set(labels["image_id"].iloc[train])
-            shared |= labels["image_id"].iloc[judges].isin(seen).to_numpy(dtype=bool)
-        shared |= labels[column].iloc[judges].isin(seen).to_numpy(dtype=bool)
-    return judges[~shared]
+def places_apart(rows: TrainingRows, judges: pd.DataFrame) -> NDArray[np.int64]:
+    """The rows of a further table to learn from, where ``judges`` are the rows of the main table that judge.
+
+    They are its ``train`` rows, or all where it has no ``split``, without those that share a subject, a set or a source
+    image with the judges.
+    """
+    train = parted(rows, 0.0, 0).train
+    apart = train[~_sharing(rows.labels.iloc[train], judges)]
+    if not len(apart):
+        raise InputError(
+            f"{rows.name}: no row is left to mix in, for each shares a subject, a set or a source image with the rows "
+            "that judge; give another table, or judge by none (--val-share 0)"
+        )
+    return apart
+
+
+def _sharing(labels: pd.DataFrame, others: pd.DataFrame) -> NDArray[np.bool_]:
+    """(n,) which rows share a subject, a set or a source with one of ``others``; an image is a source of its own."""
+    shared = np.zeros(len(labels), dtype=bool)
+    for columns in (("subject",), ("set_id",), ("source_id", "image_id")):
+        seen: set[Any] = set().union(*(others[c].dropna() for c in columns if c in others))
+        for column in (c for c in columns if c in labels):
+            shared |= labels[column].isin(seen).to_numpy(dtype=bool)
+    return shared
 
 
 def _labels(table: Table, columns: list[str]) -> pd.DataFrame:

@@ -65,6 +65,7 @@ class MultilabelTask:
             raise InputError(f"loss {loss!r} with balance {balance!r} looks at groups; name their axis (groups=gender)")
         self.columns = tuple(dict.fromkeys([*self.label_columns, *([groups] if groups else [])]))
         self.new_parts: tuple[str, ...] = ()
+        self._learnt: Any = None
 
     def options(self) -> dict[str, Any]:
         """The keywords that make such a task again."""
@@ -79,6 +80,7 @@ class MultilabelTask:
 
     def copies(self, rows: TrainingRows, places: Any, seed: int) -> Any:
         """How often each of the rows at ``places`` is taken in an epoch; ``None`` where nothing is balanced."""
+        self._learnt = places  # asked before open, whose loss counts the groups of these rows alone
         if self.balance == "none":
             return None
         frame = rows.labels.iloc[places].reset_index(drop=True)
@@ -91,10 +93,11 @@ class MultilabelTask:
 
         checkpoint.needs_images()
         self.heads = heads_of_columns(rows.labels, self.label_columns, self.least)
-        self.group_names = sorted(rows.labels[self.groups].dropna().astype(str).unique()) if self.groups else []
+        learnt = rows.labels if self._learnt is None else rows.labels.iloc[self._learnt]
+        self.group_names = sorted(learnt[self.groups].dropna().astype(str).unique()) if self.groups else []
         if self.groups and len(self.group_names) < 2:
-            raise InputError(f"{rows.name}: the axis {self.groups!r} shows fewer than two groups")
-        self.fair_loss.see(self._group_numbers(rows.labels), len(self.group_names), self.heads)
+            raise InputError(f"{rows.name}: the rows to learn from show fewer than two groups of {self.groups!r}")
+        self.fair_loss.see(self._group_numbers(learnt), len(self.group_names), self.heads)
         with quiet():
             self.processor = image_processor(checkpoint)
             model = self._classifier(checkpoint, fresh)
