@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.mitigate.learned_tokens import TokenSettings, learn_tokens
 from equipoise.mitigate.tournament.contenders import recorded_subjects
@@ -71,6 +72,21 @@ def test_a_stopped_run_goes_on_to_the_same_tokens(tmp_path, monkeypatch):
     one, other = (load_file(folder / "model.safetensors") for folder in (straight, stopped))
     assert all(np.array_equal(one[name], other[name]) for name in one)
     assert not (stopped / "_work").exists()
+
+
+@pytest.mark.parametrize(
+    ("genders", "shown"), [(["female"], "only 'female'"), ([None], "no group"), (["n/a", "Female", "female"], "only")]
+)
+def test_fewer_than_two_groups_are_refused(tmp_path, genders, shown):
+    rows = [
+        {"image_id": f"{job}-{i}", "subject": job, "gender": genders[i % len(genders)], "caption": f"a {job}"}
+        for job in ("nurse", "chef")
+        for i in range(3)
+    ]
+    table = Table.create(tmp_path / "sets", rows, axes=["gender"])
+    with pytest.raises(InputError, match=f"gender shows {shown}.*two groups or more are needed"):
+        learn_tokens("mini:clip", table, "gender", tmp_path / "tokens", settings=TokenSettings(steps=1))
+    assert not (tmp_path / "tokens").exists()
 
 
 def test_bad_settings_are_refused():

@@ -48,6 +48,25 @@ def test_repeated_prompts_do_no_harm():
     assert np.allclose(twice.matrix, np.diag([0.0, 0.0, 1.0]), atol=1e-12)
 
 
+FOUR = np.array([[1, 0, 0, 0, 0.1], [0.8, 0.6, 0, 0, 0.1], [0, 0, 1, 0, 0.1], [0, 0, 0.6, 0.8, 0.1]])
+TWICE = {"gender": ["female", "male", "female", "male"]}
+
+
+@pytest.mark.parametrize("sets", [["", "", "1", "1"], ["1", "2", "3", ""], [""] * 4])
+def test_prompts_span_in_a_set_or_not(sets):
+    found = Projection("prompts").fit(FOUR, TWICE, sets=sets)
+    assert np.abs(found.matrix @ FOUR.T).max() < 1e-12
+    about = found.fitted_on
+    assert (about.n, about.n_sets, about.n_left_out) == (4, 0, 0)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sets_may_be_an_array(variant):
+    sets = ["", "", "1", "1"]
+    by_list, by_array = (Projection(variant).fit(FOUR, TWICE, sets=some) for some in (sets, np.array(sets)))
+    assert np.array_equal(by_list.matrix, by_array.matrix)
+
+
 def with_bias(seed, d=8, sets=12, missing=0.0):
     """Vectors of sets of 2 x 3 groups that differ along known directions, and those directions."""
     rng = np.random.default_rng(seed)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.mitigate import Bend, Neutraliser, Projection, Queries, Residual, fit_on_prompts, repaired
 from equipoise.mitigate.conformance import PlantedVectors
+from equipoise.mitigate.fitting import fit_into_folder
 from equipoise.mitigate.prompts import default_prompts, named, names_group, read_prompts
 
 
@@ -55,6 +57,45 @@ def test_calibration_takes_its_span_from_people_and_its_pairs_from_subjects():
     assert apart(both) < 0.2 * apart(plain)
 
 
+IN_THE_GUIDE = """set,gender,text
+,female,a photo of a woman
+,male,a photo of a man
+1,female,a photo of a female nurse
+1,male,a photo of a male nurse
+"""
+
+
+def test_prompts_of_a_file_span_with_or_without_a_set(tmp_path):
+    path, model = tmp_path / "pairs.csv", PlantedVectors()
+    path.write_text(IN_THE_GUIDE, encoding="utf-8")
+    found = read_prompts(path, ["gender"])
+    remedy = fit_on_prompts(Projection("prompts"), model, found)
+    assert (remedy.fitted_on.n, remedy.fitted_on.n_left_out) == (4, 0)
+    assert np.abs(remedy.directions @ model.text_vectors(found.texts[:2]).T).max() > 0.1
+    assert np.abs(remedy.matrix @ model.text_vectors(found.texts).T).max() < 1e-5
+    path.write_text("".join(IN_THE_GUIDE.splitlines(keepends=True)[:3]), encoding="utf-8")
+    assert fit_on_prompts(Projection("prompts"), model, read_prompts(path, ["gender"])).fitted_on.n == 2
+
+
+def test_a_group_corrected_in_a_file_of_prompts_makes_another_remedy(tmp_path):
+    rows = [{"image_id": f"{job}-{g}", "subject": job, "gender": g} for job in ("cook", "nurse") for g in ("f", "m")]
+    table = Table.create(tmp_path / "sets", rows, axes=["gender"])
+    path, out = tmp_path / "pairs.csv", tmp_path / "remedy"
+
+    def fitted(text, **more):
+        path.write_text(text, encoding="utf-8")
+        remedy, prompts = Projection("equalised"), read_prompts(path, ["gender"])
+        return fit_into_folder(remedy, PlantedVectors(), table, ["gender"], out, prompts=prompts, **more)[0]
+
+    wrong = "set,gender,text\n1,female,a nurse\n1,male,a female nurse\n1,male,a male nurse\n"
+    right = wrong.replace("female,a nurse", ",a nurse").replace("male,a female", "female,a female")
+    first = fitted(wrong)
+    assert np.array_equal(fitted(wrong).matrix, first.matrix)
+    with pytest.raises(InputError, match="holds another remedy"):
+        fitted(right)
+    assert not np.allclose(fitted(right, overwrite=True).matrix, first.matrix)
+
+
 def test_a_named_group_stands_before_the_noun():
     assert named("a picture of an usher", "old") == "a picture of an old usher"
     assert not names_group("a photo of a nurse", {"gender": ("female", "male")})
@@ -84,6 +125,30 @@ def test_bend_is_the_nearest_query_with_equal_means():
         other = query + 0.3 * np.random.default_rng(seed).normal(size=12)
         other -= gap * (other @ gap) / (gap @ gap)
         assert other @ query / np.linalg.norm(other) <= bent @ query + 1e-6
+
+
+def test_bend_has_references_of_rare_groups_on_every_axis():
+    vectors, gender = images_of(n=400)
+    age = ["old" if i in (5, 8) else "middle" if i % 3 else "young" for i in range(400)]
+    remedy = Bend(nearest=5, references=20).fit(vectors, {"gender": gender, "age": age})
+    state = remedy.state()
+    assert [np.bincount(codes).min() for codes in state["codes"]] >= [20, 2]
+    query = np.random.default_rng(1).normal(size=(1, 12))
+    assert np.isfinite(remedy.transform(query, "text")).all()
+    rare = state["codes"][1] == 1  # middle, old, young
+    assert rare.sum() == 2
+    older = {"vectors": state["vectors"][~rare], "codes": state["codes"][:, ~rare]}
+    with pytest.raises(InputError, match="no reference image of age 'old'; fit it anew in another folder"):
+        Bend().restore(older, remedy.fitted_on)
+
+
+def test_bend_on_one_axis_draws_as_ever():
+    vectors, gender = images_of(n=100)
+    rng, kept = np.random.default_rng(3), np.zeros(100, dtype=bool)
+    for group in ("female", "male"):
+        kept[rng.choice(np.flatnonzero(np.array(gender) == group), 10, replace=False)] = True
+    drawn = Bend(references=10, seed=3).fit(vectors, {"gender": gender}).state()["vectors"]
+    np.testing.assert_allclose(drawn, vectors[kept], atol=1e-6)
 
 
 def test_bend_uses_named_queries_and_leaves_alone_what_names_a_group():

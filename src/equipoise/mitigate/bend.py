@@ -65,15 +65,16 @@ class Bend(BaseRemedy):
         self._codes: NDArray[np.int64] | None = None
 
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
-        """Take so many ``references`` of each group of the first axis, drawn by ``seed``, as reference images."""
+        """Take so many ``references`` of each group of every axis, drawn by ``seed``, as reference images."""
         every = checked_vectors(vectors)
         known = checked_groups(every, groups, sets)
         rng = np.random.default_rng(self.seed)
         codes = np.stack(list(known.codes.values()))
         kept = np.zeros(len(known.vectors), dtype=bool)
-        for group in range(int(codes[0].max()) + 1):
-            mine = np.flatnonzero(codes[0] == group)
-            kept[mine if len(mine) <= self.references else rng.choice(mine, self.references, replace=False)] = True
+        for of_axis in codes:  # a draw by one axis alone may leave out a rare group of another
+            for group in range(int(of_axis.max()) + 1):
+                mine = np.flatnonzero(of_axis == group)
+                kept[mine if len(mine) <= self.references else rng.choice(mine, self.references, replace=False)] = True
         self._vectors, self._codes = unit_rows(known.vectors[kept]), codes[:, kept]
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self
@@ -111,8 +112,14 @@ class Bend(BaseRemedy):
 
     def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
         """Take a state that was kept."""
-        self._vectors = np.asarray(state["vectors"], dtype=np.float32)
-        self._codes = np.asarray(state["codes"], dtype=np.int64)
+        codes = np.asarray(state["codes"], dtype=np.int64)
+        for (axis, names), of_axis in zip(fitted_on.groups.items(), codes, strict=False):
+            lacking = sorted(set(range(len(names))) - set(of_axis.tolist()))
+            if lacking:  # older releases drew by the first axis alone
+                raise InputError(
+                    f"this bend has no reference image of {axis} {names[lacking[0]]!r}; fit it anew in another folder"
+                )
+        self._vectors, self._codes = np.asarray(state["vectors"], dtype=np.float32), codes
         self.fitted_on = fitted_on
         return self
 

@@ -162,7 +162,8 @@ def fit_into_folder(
     }
     of |= {"held_out": {"share": share, "seed": seed}}
     if prompts is not None:
-        of |= {"prompts": [list(prompts.texts), list(prompts.sets)]}
+        groups = {axis: list(names) for axis, names in prompts.groups.items()}
+        of |= {"prompts": [list(prompts.texts), list(prompts.sets), groups]}
     apart = held_out_subjects(table, share, seed=seed) if share else []
     claim: dict[str, Any] = {"of": of, "settings": remedy.settings(), "parents": {"table": table.fingerprint}}
     accept = same_only("remedy", of, remedy.settings())

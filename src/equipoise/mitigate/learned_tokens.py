@@ -100,6 +100,12 @@ def learn_tokens(
     known = known_captions(frame)
     if not any(known):
         raise InputError(f"{table.path}: has no captions, by which the model is kept of use while tokens are learnt")
+    groups = read_labels(frame[axis]).names
+    if len(groups) < 2:
+        shown = f"only {groups[0]!r}" if groups else "no group"
+        raise InputError(
+            f"{table.path}: {axis} shows {shown} among the images to learn from; two groups or more are needed"
+        )
     images = np.asarray(engine.vectors(encoder, table, asking, ids=frame["image_id"].tolist()), dtype=np.float32)
     subjects = sorted(map(str, frame["subject"].unique()))
     of = {"model": encoder.key, "table": list(table.fingerprints), "axis": axis, "held_out": held_out}

@@ -90,11 +90,13 @@ class Projection(LinearRemedy):
         """Learn the directions from (n, d) ``vectors`` and their ``groups`` on every axis; see :class:`Remedy`.
 
         Without ``sets``, ``differences`` compares groups over all vectors; then whatever else differs between groups
-        is taken out too.
+        is taken out too. ``prompts`` compares nothing and looks at no set.
         """
         every = checked_vectors(vectors)
-        people = [i for i, name in enumerate(sets or ()) if name in (None, "")] if self.variant == "calibrated" else []
-        known = checked_groups(every, groups, sets)
+        named = sets if sets is not None and self.variant == "calibrated" else ()
+        people = [i for i, name in enumerate(named) if name in (None, "")]
+        # what spans needs no partner: with sets, a prompt without one, or alone in its own, would be left out
+        known = checked_groups(every, groups, None if self.variant == "prompts" else sets)
         unit = known.vectors / _lengths(known)[:, None]
         spanning = _effects(unit, known) if self.variant == "differences" else unit
         if people:

@@ -2,7 +2,7 @@
 
 A file of prompts is CSV with the columns ``set`` and ``text`` and one column for each axis: the texts of a set say the
 same of people of different groups. A text without a group is the neutral one of its set; one without a set is for the
-span of ``projection --variant calibrated``::
+span of ``projection --variant calibrated`` or ``prompts``::
 
     set,gender,text
     1,female,a photo of a woman

@@ -1,16 +1,21 @@
 """A tournament on vectors whose bias is known: who repairs, who is marked, who looks good only on a biased pool."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
+from safetensors.numpy import save_file
 
 from equipoise.data import Table, read_results
+from equipoise.engine import Asking
 from equipoise.errors import InputError
 from equipoise.mitigate import Projection, fit_on_table, save
 from equipoise.mitigate.conformance import PlantedVectors
 from equipoise.mitigate.tournament import TournamentSettings, tournament
 from equipoise.mitigate.tournament.contenders import contenders, recorded_subjects
+from equipoise.mitigate.tournament.pools import encoded
 from equipoise.mitigate.tournament.running import splits_of
 from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow, best_training_free, finding, front
 from equipoise.mitigate.tournament.showing import published_rows
@@ -140,6 +145,66 @@ def test_the_folder_holds_everything_and_a_second_run_is_the_same(found, home, t
     assert again.table == found.table
     with pytest.raises(InputError, match="another natural"):
         tournament(Leaning(), tables[0], home / "run", remedies=who, settings=HOW)
+
+
+def test_a_remedy_in_a_folder_of_an_older_release_takes_part(home, tables, seeing):
+    older = shutil.copytree(seeing, home / "older")
+    (older / "run.json").rename(older / "remedy.json")
+    found = tournament(Leaning(), tables[0], home / "with-older", remedies=[str(older)], settings=HOW)
+    assert [row.name for row in found.rows] == ["as it is", "projection in older"]
+
+
+def test_a_checkpoint_trained_anew_in_its_folder_is_judged_again(home, tables, monkeypatch):
+    tuned, opened = home / "tuned", []
+    monkeypatch.setattr("equipoise.models.load", lambda spec, **_: opened.append(spec) or Leaning())
+
+    def times_judged():
+        before = len(opened)
+        spec = f"hf:{tuned}"
+        tournament(Leaning(), tables[0], home / "tunings", remedies=["leace"], checkpoints=[spec], settings=HOW)
+        return len(opened) - before
+
+    def trained(weight, **about):
+        save_file({"weight": np.full(4, weight, dtype=np.float32)}, tuned / "model.safetensors")
+        if about:
+            (tuned / "run.json").write_text(json.dumps({"kind": "training", "state": "finished", **about}))
+
+    tuned.mkdir()
+    (tuned / "config.json").write_text(json.dumps({"model_type": "clip"}))
+    trained(1.0)
+    assert [times_judged(), times_judged()] == [1, 0]
+    trained(2.0)  # nothing but the weights tells
+    assert [times_judged(), times_judged()] == [1, 0]
+    trained(2.0, fitted_on={"subjects": ["job1"]})
+    assert [times_judged(), times_judged()] == [1, 0]
+    trained(3.0)
+    (tuned / "run.json").write_text("{")  # what is damaged says nothing, and is no error here
+    assert [times_judged(), times_judged()] == [1, 0]
+
+
+def test_natural_images_do_not_replace_those_of_the_sets(tmp_path):
+    class Reds:
+        name = key = "reds"
+        logit_scale = 1.0
+
+        def encode_images(self, images):
+            return np.array([[np.asarray(image)[0, 0, 0], 10.0] for image in images], dtype=np.float32)
+
+        def encode_texts(self, texts):
+            return np.ones((len(texts), 2), dtype=np.float32)
+
+    def table(name, red):
+        rows = [
+            {"image_id": str(i), "set_id": "1", "subject": "cook", "gender": "fm"[i % 2]}
+            | {"image": Image.new("RGB", (4, 4), (red, 0, 0))}
+            for i in range(2)
+        ]
+        return Table.create(tmp_path / name, rows, axes=["gender"])
+
+    asked = (Reds(), table("sets", 200), table("natural", 5), "A photo of {a}", "gender", Asking(keep=False))
+    found = encoded(*asked)
+    assert np.array_equal(found.stored.image_vectors(["0", "1"]), found.sets.vectors)
+    assert not np.allclose(found.natural.vectors, found.sets.vectors)
 
 
 def test_held_out_subjects_are_not_asked_for_while_fitting(home, tables, monkeypatch):

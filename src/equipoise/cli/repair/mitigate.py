@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -18,7 +18,24 @@ if TYPE_CHECKING:
     from equipoise.data import Table
 
 
+NAME = "counterfactual-finetune"
+_UNREAD: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    NAME: {
+        "reads no file of prompts (--set prompts=TEXT gives it a neutral text)": ("prompts",),
+        "trains by a loop that uses neither the engine nor the cache": ("engine", "workers", "cache"),
+        "stops at the first image that cannot be read": ("max_broken",),
+    },
+    "learned-tokens": {
+        "has no variants": ("variant",),
+        "learns from images and captions, not from prompts": ("prompts",),
+        "stops at the first image that cannot be read": ("max_broken",),
+    },
+}
+"""What the remedies that write a model do not read of the options of all, each with the reason."""
+
+
 def mitigate(
+    context: typer.Context,
     remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy; --list shows all. Or: check NAME."),
     model: str = typer.Argument("", metavar="MODEL", help="mini:clip, hf:<repo or folder>, table:<folder>, ..."),
     table: str = typer.Option("", "--table", "-t", help="The table of images to fit it on, preferably of sets."),
@@ -108,6 +125,7 @@ def mitigate(
             )
     if not out and not dry_run:
         raise InputError("say where to keep the remedy with -o")
+    _refuse_unread(context, remedy)
     images = opened(table, layer, limit, sample, seed)
     apart_share = held_out if held_out is not None else 0.2 if remedy == NAME else 0.5
     if remedy == NAME:
@@ -160,7 +178,8 @@ def mitigate(
     what = "texts" if about.learnt_from == "texts" else "images"
     of = f" of {len(about.subjects)} subjects" if about.subjects else ""
     left = f"; {about.n_left_out:,} {what} could not be used" if about.n_left_out else ""
-    typer.echo(f"{method.name} fitted on {about.n:,} {what} in {about.n_sets:,} sets{of}, in {home}{left}")
+    sets = f" in {about.n_sets:,} sets" if about.n_sets else ""
+    typer.echo(f"{method.name} fitted on {about.n:,} {what}{sets}{of}, in {home}{left}")
     for note in about.notes:
         typer.echo(f"note: {note}", err=True)
     if not apart:
@@ -173,6 +192,15 @@ def mitigate(
     typer.echo(f"now audit the model before and after it, on those:\n  {audit} -o runs/before")
     typer.echo(f"  {audit} --remedy {home} -o runs/after")
     typer.echo("  equipoise report runs/before runs/after --before-after runs/before runs/after -o repair.html")
+
+
+def _refuse_unread(context: typer.Context, remedy: str) -> None:
+    """Refuse what was typed and would not be read by a remedy that writes a model."""
+    for why, options in _UNREAD.get(remedy, {}).items():
+        for name in options:
+            if str(context.get_parameter_source(name)).endswith("COMMANDLINE"):
+                flag = "--no-cache" if name == "cache" and not context.params[name] else f"--{name.replace('_', '-')}"
+                raise InputError(f"{remedy} {why}; leave out {flag}")
 
 
 def _learn_tokens(
@@ -260,9 +288,6 @@ def _check(name: str) -> None:
         typer.echo(f"{'failed' if result.problem else 'ok':7} {result.name:24} {result.problem or result.what}")
     if any(result.problem for result in results):
         raise typer.Exit(1)
-
-
-NAME = "counterfactual-finetune"
 
 
 def finetune_command(

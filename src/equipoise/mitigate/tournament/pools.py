@@ -97,7 +97,9 @@ def encoded(
     sets = _pool(stored, table, how, "set_id", "subject", axis, subjects=None if subjects is None else set(subjects))
     beside = None
     if natural is not None:
-        beside = _pool(stored, natural, how, "subject", axis, subjects=set(sets.frame["subject"].dropna()))
+        shown = set(sets.frame["subject"].dropna())
+        # no remedy is fitted on natural images, and one may have the id of an image in the sets, whose vector stays
+        beside = _pool(stored, natural, how, "subject", axis, subjects=shown, keep=False)
         if not len(beside.frame):
             raise InputError(
                 f"{natural.path}: has no subject that {table.path} has, so that the two cannot be compared"
@@ -123,8 +125,14 @@ def _rows(pool: EncodedPool, keep: NDArray[np.bool_]) -> EncodedPool:
 
 
 def _pool(
-    stored: KnownVectors, table: Table, how: engine.Asking | None, *columns: str, subjects: set[str] | None = None
+    stored: KnownVectors,
+    table: Table,
+    how: engine.Asking | None,
+    *columns: str,
+    subjects: set[str] | None = None,
+    keep: bool = True,
 ) -> EncodedPool:
+    """The images of a table; ``keep`` puts their vectors where remedies find what they are fitted on."""
     for name in columns:
         if name not in table.columns:
             raise InputError(f"{table.path}: has no column {name!r}, which a tournament needs")
@@ -135,6 +143,7 @@ def _pool(
     ids = frame["image_id"].tolist()
     vectors = np.asarray(engine.vectors(stored.model, table, how, ids=ids), dtype=np.float32)
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    stored.keep_images(ids, vectors)  # a remedy is fitted on placebo twins too, as by 'mitigate', but judged on none
+    if keep:
+        stored.keep_images(ids, vectors)  # remedies are fitted on placebo twins too, as by 'mitigate', judged on none
     pool = EncodedPool(frame, vectors)
     return _rows(pool, np.asarray(without_twins(frame), dtype=bool)) if len(frame) else pool

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from equipoise import engine
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.results import write_results
-from equipoise.data.runs import Run, RunFolder, claimed
+from equipoise.data.runs import Run, RunFolder, claimed, find_run
 from equipoise.data.sampling import split
 from equipoise.errors import InputError
 from equipoise.mitigate.catalog import REMEDIES
@@ -299,9 +300,27 @@ class _Field:
     def _hash(self, contender: Contender) -> str:
         identity = [contender.name, list(map(dict, contender.strengths)), contender.folder, contender.checkpoint]
         own = [self.model.key, self.table.fingerprint, self.how.plain(), self.natural and self.natural.fingerprint]
-        if contender.folder:
-            identity.append((Path(contender.folder) / "run.json").read_text(encoding="utf-8"))
+        identity += _contents(contender)
         return hashlib.sha256(json.dumps([identity, own], sort_keys=True).encode()).hexdigest()[:20]
+
+
+def _contents(contender: Contender) -> list[str]:
+    """What tells the remedy or the model in a contender's folder from another that is put there later."""
+    from equipoise.models.folders import key_of, open_checkpoint
+
+    said: list[str] = []
+    for place in (contender.folder, contender.checkpoint.removeprefix("hf:")):
+        home = Path(place)
+        if not place or not home.is_dir():
+            continue
+        with suppress(InputError, json.JSONDecodeError):  # what is damaged is refused where it is opened
+            run = find_run(home)
+            said += [] if run is None else [(home / run.file).read_text(encoding="utf-8")]
+        if contender.checkpoint:  # weights need not say where they come from; to hash them costs less than to load them
+            with suppress(InputError):
+                found = open_checkpoint(home)
+                said.append(key_of(found.model_type, found.weights, found.config))
+    return said
 
 
 def _chosen(tried: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
