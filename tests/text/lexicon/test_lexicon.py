@@ -113,6 +113,8 @@ def test_brackets_that_speak_of_anyone():
     [
         ("age", "old ", "man", "man"),
         ("race", "south asian white ", "man", "man"),
+        ("age", "old and young ", "men", "men"),
+        ("equipoise", "the boys' ", "bikes", None),
         ("equipoise", "male and female ", "surfers", "surfers"),
         ("equipoise", "male and female ", ".", None),
         ("equipoise", "male and ", "man", None),

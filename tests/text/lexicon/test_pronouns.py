@@ -111,6 +111,24 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("verbs", "plural"),
+    [
+        ("focuses refocuses focusses buses", "focus refocus focus bus"),
+        ("uses pauses causes excuses houses", "use pause cause excuse house"),
+        ("canoes tiptoes toes hoes shoes snowshoes", "canoe tiptoe toe hoe shoe snowshoe"),
+        ("goes does undergoes echoes vetoes", "go do undergo echo veto"),
+        ("unties reties ties lies belies underlies", "untie retie tie lie belie underlie"),
+        ("empties carries relies parties", "empty carry rely party"),
+        ("aches caches watches reaches", "ache cache watch reach"),
+        ("waltzes quizzes buzzes gazes", "waltz quiz buzz gaze"),
+    ],
+)
+def test_verbs_behind_they_are_words(verbs, plural):
+    for verb, expected in zip(verbs.split(), plural.split(), strict=True):
+        assert WORDS.neutralise(f"She {verb}", agree=True) == f"They {expected}"
+
+
 def test_there_are_enough_cases():
     assert len(CASES) >= 60
     assert len({text for text, _, _ in CASES}) == len(CASES)

@@ -23,6 +23,8 @@ from equipoise.text.lexicon.rewriting import apply_edits
 __all__ = ["LEXICONS", "Lexicon", "Match"]
 
 DEFAULT = "equipoise"
+# Numbers of their papers were met with what these write; it stays as it is, clumsy possessives included.
+_PUBLISHED = frozenset(("gensynth_paper", "gensynth_code", "lic", "libra", "dba"))
 LEXICONS = Registry("lexicon")
 for _id, _summary, _citation, _licence in (
     (
@@ -109,7 +111,8 @@ class Lexicon:
         """The words that come back when a text is swapped there and back: those with a counterpart of their own.
 
         The pronoun "her" is in the list, but which "her" it was (object or determiner) is read from its position
-        and can be misread; "mrs" is not, because it becomes "mr" and that becomes "ms".
+        and can be misread; "mrs" is not, because it becomes "mr" and that becomes "ms". The bare apostrophe of "the
+        ladies'" at the end of a clause is read as a closing quotation mark and does not come back as "gentlemen's".
         """
         pairs = [row for row in self.rows if len(row.words) == len(self.groups) > 1]
         return frozenset(words[0] for row in pairs for words in row.words.values())
@@ -325,7 +328,8 @@ class Lexicon:
 
     @cached_property
     def _index(self) -> WordIndex:
-        return WordIndex(self.contents, self._completions())
+        fits_possessives = self.language == "en" and self.id not in _PUBLISHED
+        return WordIndex(self.contents, self._completions(), fits_possessives)
 
     def _completions(self) -> dict[tuple[str, str], str]:
         """Counterparts in the default lexicon of words that have none here, where it speaks of the same groups."""

@@ -31,6 +31,22 @@ _IRREGULAR = {
     "dies": "die",
     "lies": "lie",
     "ties": "tie",
+    # Verbs whose own ending the rules below would take for that of the third person.
+    "unties": "untie",
+    "reties": "retie",
+    "belies": "belie",
+    "underlies": "underlie",
+    "canoes": "canoe",
+    "hoes": "hoe",
+    "toes": "toe",
+    "tiptoes": "tiptoe",
+    "aches": "ache",
+    "caches": "cache",
+    "buses": "bus",
+    "focuses": "focus",
+    "refocuses": "refocus",
+    "focusses": "focus",
+    "quizzes": "quiz",
 }
 _INVERTED = frozenset(("is", "isn't", "was", "wasn't", "has", "hasn't", "does", "doesn't"))
 # Words in -s that may follow a subject and are not verbs.
@@ -60,7 +76,7 @@ def plural_verb(verb: str) -> str:
         return verb
     if verb.endswith("ies") and len(verb) > 4:
         return verb[:-3] + "y"
-    if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+    if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "tzes", "oes")) and not verb.endswith("shoes"):
         return verb[:-2]
     return verb[:-1]
 

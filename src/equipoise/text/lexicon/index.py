@@ -22,7 +22,16 @@ from equipoise.text.lexicon.positions import (
     pronoun_role,
     stands_alone,
 )
-from equipoise.text.lexicon.rewriting import Edit, Runs, apply_edits, article_edit, drop_edits, in_case_of, same_article
+from equipoise.text.lexicon.rewriting import (
+    Edit,
+    Runs,
+    apply_edits,
+    article_edit,
+    drop_edits,
+    in_case_of,
+    possessive_edit,
+    same_article,
+)
 
 __all__ = ["Match", "WordIndex", "checked"]
 
@@ -83,6 +92,8 @@ class WordIndex:
     contents: LexiconContents
     completions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Counterparts of words that have none in the lexicon itself, by word and target group."""
+    fits_possessives: bool = False
+    """Whether an English possessive behind a noun follows the word that is written for it."""
 
     @cached_property
     def entries(self) -> Mapping[str, _Entry]:
@@ -139,6 +150,17 @@ class WordIndex:
         return {}
 
     @cached_property
+    def _nouns_alone(self) -> frozenset[str]:
+        """The words that are nouns wherever they stand, so that an apostrophe behind them may be a possessive."""
+        return frozenset(w for w, e in self.entries.items() if e.rows and all(row.role == "noun" for row in e.rows))
+
+    def _possessive_edits(self, text: str, low: str, start: int, end: int, new: str) -> list[Edit]:
+        if not self.fits_possessives or fold_phrase(low[start:end]) not in self._nouns_alone:
+            return []
+        fitted = possessive_edit(text, low, start, end, new)
+        return [] if fitted is None else [fitted]
+
+    @cached_property
     def adjectives(self) -> frozenset[str]:
         """The words that are dropped before a noun."""
         return frozenset(w for w, e in self.entries.items() if e.rows and e.rows[0].role == "adjective")
@@ -184,7 +206,7 @@ class WordIndex:
         if row.before == "name":
             if not is_before_name(text, start, end):
                 return None
-        elif row.before and not describes(low, end, self.nouns_for(row.before)):
+        elif row.before and not describes(low, end, self.nouns_for(row.before), self.adjectives):
             return None
         return Match(start, end, low[start:end], entry.group, row)
 
@@ -217,9 +239,12 @@ class WordIndex:
                 done = edits_here[-1][1] if edits_here else done
                 edits += edits_here
                 seen.spans.append((start, end))
+                new = edits_here[-1][2] if edits_here and edits_here[-1][:2] == (start, end) else ""
             elif new:
                 old = text[start:end]
                 edits.append((start, end, new if old == word else in_case_of(old, new)))
+            if new and low[end : end + 1] in ("'", "’"):
+                edits += self._possessive_edits(text, low, start, end, lower(new))
             if agree:
                 edits += self._agreement_edits(text, low, start, end)
         return apply_edits(text, edits) if edits else text
@@ -297,9 +322,10 @@ class WordIndex:
         for start, end in reversed(before):
             entry = self._entry(low[start:end])
             row = entry.rows[0] if entry.rows else None
-            if row is None or row.role != "adjective" or not low[end:first].isspace():
+            if row is None or row.role != "adjective" or low[end:first].strip() not in ("", "and", "or"):
                 break
-            if row.before not in self.contents.lists or not describes(low, match.end, self.nouns_for(row.before)):
+            nouns = self.nouns_for(row.before) if row.before in self.contents.lists else _NONE
+            if not describes(low, match.end, nouns, self.adjectives):
                 break
             if entry.group is None or (row.neutral[entry.group] and alone):
                 break
@@ -309,7 +335,17 @@ class WordIndex:
     def swap_edits(self, to: str | None, text: str, low: str, start: int, end: int, seen: TextSoFar) -> list[Edit]:
         """The edits that say the word at ``text[start:end]`` of group ``to``."""
         match = self.read(text, low, start, end)
-        new = self._counterpart(match.row, match.group, to) if match else ""
+        if match is None:
+            return []
+        new = self._counterpart(match.row, match.group, to)
+        if match.row.before in self.contents.lists and seen.spans:
+            before, behind = seen.spans[-1]
+            joined = low[behind:start].strip() in ("and", "or")
+            earlier = self.read(text, low, before, behind) if joined else None
+            if earlier is not None and earlier.row is match.row:
+                written = self._counterpart(earlier.row, earlier.group, to)
+                if (new or written) and (new or match.word).lower() == (written or earlier.word).lower():
+                    return [(behind, end, "")]  # "white and Asian men" said of Black ones: not "Black and Black men"
         return _replacement(text, low, start, end, new) if new else []
 
     def _agreement_edits(self, text: str, low: str, start: int, end: int) -> list[Edit]:

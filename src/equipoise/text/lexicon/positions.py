@@ -17,6 +17,7 @@ from collections.abc import Container, Iterable, Iterator
 __all__ = [
     "SEPARATOR",
     "WordFinder",
+    "adjective_end",
     "describes",
     "fold_phrase",
     "is_before_name",
@@ -325,24 +326,61 @@ def stands_alone(low: str, end: int) -> bool:
     return True
 
 
-def describes(low: str, end: int, nouns: Container[str]) -> bool:
+def describes(low: str, end: int, nouns: Container[str], adjectives: Container[str] = ()) -> bool:
     """Whether the adjective that ends at ``end`` stands before one of ``nouns``: "a black man", "a young tall man".
 
-    Up to three words are looked at, and none beyond a break or a word that ends the phrase.
+    Up to three words are looked at, and none beyond a break or a word that ends the phrase. Further ``adjectives``
+    joined to it by "and" or "or" are passed over: what stands behind the last is said of all of them.
 
     >>> describes("a black man", 7, {"man"}), describes("a black car and a man", 7, {"man"})
     (True, False)
+    >>> describes("old and young men", 3, {"men"}, {"old", "young"})
+    True
     """
-    position = end
+    position = _behind_coordinated(low, end, adjectives)
     for _ in range(3):
         gap, word, position = next_word(low, position)
         if not word or _BREAK.search(gap) or word in _FOLLOWS_AN_OBJECT:
             return False
         if word.endswith(("haired", "shirted", "suited", "clad", "striped", "coated")):
             return False  # "a black haired woman": the colour is the hair's
+        if word in _PICTURES:
+            return False  # "a black and white photo shows men": the colours are the photo's
         if _head(word) in nouns:
             return True
     return False
+
+
+_PICTURES = _words("photo photos photograph photographs picture pictures image images portrait portraits")
+
+
+def _behind_coordinated(low: str, end: int, adjectives: Container[str]) -> int:
+    """Where the last of the ``adjectives`` ends that "and" or "or" joins to the one that ends at ``end``."""
+    for _ in range(_CHAIN):
+        gap, word, position = next_word(low, end)
+        if word not in ("and", "or") or gap.strip():
+            break
+        behind = adjective_end(low, position, adjectives)
+        if behind is None:
+            break
+        end = behind
+    return end
+
+
+def adjective_end(low: str, end: int, adjectives: Container[str]) -> int | None:
+    """Where the one of ``adjectives`` ends that begins right behind ``end``, of two words before one of one.
+
+    >>> adjective_end("white African American men".lower(), 5, {"african", "african american"})
+    22
+    """
+    gap, first, first_end = next_word(low, end)
+    if gap.strip():
+        return None
+    gap, second, second_end = next_word(low, first_end)
+    if not gap.strip() and f"{first} {second}" in adjectives:
+        return second_end
+    # "middle-aged" is listed with its hyphen, "middle-eastern" with a space that stands for one.
+    return first_end if first in adjectives or fold_phrase(first) in adjectives else None
 
 
 def is_said_of(low: str, end: int, kinds: Container[str]) -> bool:

@@ -7,9 +7,18 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from equipoise.text.english.articles import article
-from equipoise.text.lexicon.positions import next_word
+from equipoise.text.lexicon.positions import SEPARATOR, adjective_end, next_word
 
-__all__ = ["Edit", "Runs", "apply_edits", "article_edit", "drop_edits", "in_case_of", "same_article"]
+__all__ = [
+    "Edit",
+    "Runs",
+    "apply_edits",
+    "article_edit",
+    "drop_edits",
+    "in_case_of",
+    "possessive_edit",
+    "same_article",
+]
 
 Edit = tuple[int, int, str]
 """Start, end and the new text between them."""
@@ -21,6 +30,14 @@ read once, however long it is."""
 _ARTICLE_BEFORE = re.compile(r"(?<![\w'’])(an?)\s+$")
 
 _SENTENCE_STARTS = re.compile(r"(?:^|[\x00.!?:\"“])\s*$")
+
+_POSSESSIVE = re.compile(r"['’](?:(s)(?!\w)|(?=\s+\w))")
+# A mark that opens a quotation, and one that can only close it; behind an "s" it may as well be a possessive.
+_OPENING = re.compile(r"(?<![^\s\x00(\[{\"“])['‘](?=\S)")
+_CLOSING = re.compile(r"(?<=[^\s\x00s(\[{\"“])['’](?!\w)")
+_QUOTATION = 300
+"""Characters in which an opening mark is looked for: a text of nothing but possessives is read in one pass."""
+_PLURALS_WITHOUT_S = ("men", "people", "children", "folk")
 
 _article = lru_cache(maxsize=4096)(article)
 
@@ -59,6 +76,39 @@ def article_edit(text: str, low: str, start: int, old: str, new: str) -> Edit | 
     return article.start(1), article.end(1), fitting
 
 
+def possessive_edit(text: str, low: str, start: int, end: int, new: str) -> Edit | None:
+    """The edit that makes the possessive behind the noun ``text[start:end]`` fit ``new``, if it does not.
+
+    The bare apostrophe of "boys'" needs its "s" behind "children", and that of "firemen's" none behind "firefighters".
+    An apostrophe that may be the end of a quotation stays as it is.
+
+    >>> possessive_edit("boys' bikes", "boys' bikes", 0, 4, "children")
+    (4, 5, "'s")
+    >>> possessive_edit("‘two boys’ by Ann", "‘two boys’ by ann", 5, 9, "children") is None
+    True
+    """
+    ending = _POSSESSIVE.match(low, end)
+    if ending is None:
+        return None
+    old, mark = low[start:end], text[end]
+    if ending.group(1):
+        if old.endswith(_PLURALS_WITHOUT_S) and new.endswith("s") and not new.endswith("ss"):
+            return end, ending.end(), mark
+        return None
+    if not old.endswith("s") or (new.endswith("s") and not new.endswith("'s")) or _in_quotation(low, start, end):
+        return None
+    if new.endswith("'s"):  # "mens' hats" became "people's"
+        return end, ending.end(), ""
+    return end, ending.end(), mark + ("S" if text[start:end].isupper() else "s")
+
+
+def _in_quotation(low: str, start: int, end: int) -> bool:
+    """Whether more quotations open than close before the word at ``low[start:end]``."""
+    first = max(0, start - _QUOTATION, low.rfind(SEPARATOR, max(0, start - _QUOTATION), start))
+    # A mark right before the word is told by the word's first letter, so the search goes on to its end.
+    return len(_OPENING.findall(low, first, end)) > len(_CLOSING.findall(low, first, end))
+
+
 def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str], runs: Runs) -> list[Edit] | None:
     """The edits that take the adjectives at ``text[start:end]`` out; ``None`` if no noun follows after a space.
 
@@ -88,10 +138,11 @@ def _behind_run(low: str, end: int, adjectives: Container[str], runs: Runs) -> t
     while end not in runs:
         passed.append(end)
         gap, word, word_end = next_word(low, end)
-        if gap.strip() or not (word in ("and", "or") or word in adjectives):
+        behind = word_end if word in ("and", "or") else adjective_end(low, end, adjectives)
+        if gap.strip() or behind is None:
             runs[end] = gap, word, word_end
         else:
-            end = word_end
+            end = behind
     runs.update(dict.fromkeys(passed, runs[end]))
     return runs[end]
 
