@@ -71,6 +71,7 @@ def rows(audit, metric: str, **keys) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_what_was_planted_is_found(table):
     found = audit_dataset(table.path, axes=["gender"], settings=FAST)
     for subject, group in (("nurse", "female"), ("driver", "male")):
@@ -236,6 +237,7 @@ class Wards:
         return np.array([[float("ward" in text), float("ward" not in text)] for text in texts])
 
 
+@pytest.mark.slow
 def test_a_text_encoder_clusters_the_captions(small, tmp_path):
     """Its vectors take the place of words: two ideas, two clusters that are the two subjects; each text once."""
     settings = GUESSED_ONCE.having({"clusters": 2})

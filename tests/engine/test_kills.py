@@ -73,7 +73,9 @@ def check_result(folder: Path, expected: Path, files: Any) -> None:
     assert made.errors()["where"].tolist() == [f"{i:03d}" for i in sorted(failed)]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", [p if i % 3 == 0 else pytest.param(p, marks=pytest.mark.slow) for i, p in enumerate(POINTS)]
+)
 def test_killed_at_a_named_moment(
     point: str, undisturbed: tuple[Path, Path, float], children: Any, tmp_path: Path, files: Any
 ) -> None:

@@ -48,6 +48,7 @@ def pixels(table: Table) -> dict[str, np.ndarray]:
     return {name: np.asarray(image) for name, image in table.images()}
 
 
+@pytest.mark.slow
 def test_edits_leave_everything_outside_the_box(few_photos: Table, painter: Any, tmp_path: Path) -> None:
     plan = plan_edits(few_photos, EditsConfig(long_side=64, steps=3))
     assert (plan.n_tasks, plan.n_images) == (FEW, FEW * 16)

@@ -287,6 +287,7 @@ def test_who_was_seen_is_told(home, fitted):
     assert seen_subjects(fitted, Table.open(home / "sets", layers=[layer])) == []
 
 
+@pytest.mark.slow
 def test_a_remedy_that_has_seen_its_subjects_is_marked_wherever_it_is_shown(home, model, fitted, tmp_path):
     """On the terminal, on the page, in a comparison, in a dossier; the tournament has a test of its own."""
     from equipoise.report.dossier.policy import example_policy

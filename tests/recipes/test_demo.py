@@ -62,6 +62,7 @@ def one_run(tmp_path_factory):
     return recipe.demo(tmp_path_factory.mktemp("demo"), said.append, small()), said
 
 
+@pytest.mark.slow
 def test_the_audit_recovers_what_was_put_in(one_run):
     first, _ = one_run
     assert first.recovered["biased", "gender"] > 0.9
@@ -72,6 +73,7 @@ def test_the_audit_recovers_what_was_put_in(one_run):
     assert first.gaps.groupby(["encoder", "axis"]).size().tolist() == [28] * 4
 
 
+@pytest.mark.slow
 def test_the_sets_have_placebos_and_the_bias_is_above_them(one_run):
     first, said = one_run
     table = Table.open(first.folder / "sets")
@@ -84,6 +86,7 @@ def test_the_sets_have_placebos_and_the_bias_is_above_them(one_run):
     assert any(line.strip().startswith("fair") and told in line for line in said)
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_the_verdict_of_the_page(one_run):
     first, said = one_run
     shown = " ".join(" ".join(said).split())
@@ -95,6 +98,7 @@ def test_the_terminal_shows_the_verdict_of_the_page(one_run):
         assert " ".join(sentence.split()) in text, sentence
 
 
+@pytest.mark.slow
 def test_every_number_of_the_terminal_about_the_truth_is_on_the_page(one_run):
     first, _ = one_run
     page = first.page.read_text(encoding="utf-8").replace("\u2212", "-")
@@ -134,6 +138,7 @@ def test_two_runs_give_the_same_numbers(one_run, tmp_path):
         assert one.read_bytes() == other.read_bytes(), name
 
 
+@pytest.mark.slow
 def test_the_hash_depends_on_every_number(one_run, tmp_path):
     from equipoise.data import read_results, write_results
 
@@ -146,6 +151,7 @@ def test_the_hash_depends_on_every_number(one_run, tmp_path):
     assert recipe.digest_of(tmp_path) != before
 
 
+@pytest.mark.slow
 def test_the_naive_number_calls_the_fair_model_biased(one_run):
     first, _ = one_run
     rows = first.audits["naive-fair"].results.query("metric == 'max_skew' and axis == 'gender' and subject.isna()")
@@ -153,6 +159,7 @@ def test_the_naive_number_calls_the_fair_model_biased(one_run):
     assert abs(rows["excess"].iloc[0]) < 0.1  # and all of it is the pool's
 
 
+@pytest.mark.slow
 def test_the_repair_is_judged_on_subjects_it_has_not_seen(one_run):
     from equipoise.mitigate import load
 
@@ -165,6 +172,7 @@ def test_the_repair_is_judged_on_subjects_it_has_not_seen(one_run):
     assert size[1] < 0.6 * size[0]
 
 
+@pytest.mark.slow
 def test_the_fine_tuned_model_is_shown_beside_the_repair(one_run):
     from equipoise.data.runs import find_run
     from equipoise.recipes.demo_tuned import KEPT
@@ -208,6 +216,7 @@ def test_only_what_fine_tuning_changed_is_kept(tmp_path):
     assert all(np.array_equal(kept[name], again[name]) for name in kept)
 
 
+@pytest.mark.slow
 def test_the_captioner_is_measured(one_run):
     first, _ = one_run
     clear, grainy = first.captions.errors.values()
@@ -216,6 +225,7 @@ def test_the_captioner_is_measured(one_run):
     assert {"lic", "lic_m", "lic_d", "ratio", "error"} <= found
 
 
+@pytest.mark.slow
 def test_sets_are_made_sieved_and_audited(one_run):
     first, said = one_run
     assert len(first.generated.table) == 4 * 4 * 4
@@ -227,6 +237,7 @@ def test_sets_are_made_sieved_and_audited(one_run):
     assert {"gender", "skin_tone"} <= set(funnel["axis"].dropna())
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run):
     first, said = one_run
     page = first.page.read_text(encoding="utf-8")
@@ -240,6 +251,7 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run):
     assert all(line.strip().startswith("equipoise ") for line in after)
 
 
+@pytest.mark.slow
 def test_the_verdict_answers_what_people_ask(one_run):
     """Is it biased, how large, what was put in, did the repair work, and the fair twin: each in the verdict.
 

@@ -10,6 +10,8 @@ from equipoise.report import write
 
 HOSTILE = "<script>window.hit=1</script><img src=x onerror='window.hit=2'>\"&"
 
+pytestmark = pytest.mark.slow
+
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 
 ACCESS = (Path(__file__).parent / "access.js").read_text(encoding="utf-8")

@@ -154,6 +154,7 @@ def test_what_measure_writes_elsewhere_finds_the_table_too(project: Path, tmp_pa
     assert pictures_on(write(again, tmp_path / "page.html")) > 30
 
 
+@pytest.mark.slow
 def test_pictures_of_another_table_are_never_shown(project: Path, runs: Path, tmp_path: Path) -> None:
     clip, at = project / "runs" / "clip", project / "tables" / "sets"
     type_this = "to see them type: equipoise report RESULTS --table TABLE -o page.html"

@@ -16,6 +16,8 @@ from equipoise.review import open_review, preset
 from equipoise.review.labels import labels_frame, take_in
 from equipoise.review.static_pages import export_static, read_static
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 CONTRAST = (HERE.parent / "report" / "contrast.js").read_text(encoding="utf-8")
 ACCESS = (HERE / "access.js").read_text(encoding="utf-8")
@@ -131,7 +133,6 @@ def test_several_questions_by_keyboard(browser, table, review_of, serving):
     tab.close()
 
 
-@pytest.mark.slow
 def test_a_session_by_touch_on_a_phone(browser, table, review_of, serving):
     store = review_of(table, preset("monk-skin-tone"), shared=1.0)
     token = store.add("ana")["ana"]
@@ -162,7 +163,6 @@ def test_touch_targets_are_large(browser, table, review_of, serving):
     tab.close()
 
 
-@pytest.mark.slow
 def test_closed_and_opened_again_goes_on_where_it_was(browser, table, review_of, serving):
     store = review_of(table, shared=1.0)
     token = store.add("ana")["ana"]
@@ -182,7 +182,6 @@ def test_closed_and_opened_again_goes_on_where_it_was(browser, table, review_of,
     tab.close()
 
 
-@pytest.mark.slow
 def test_two_people_at_once_and_the_organiser_sees_it(browser, tmp_path, review_of, serving):
     table = Table.create(tmp_path / "t", rows_of(20), axes=["gender"])
     store = review_of(table, shared=1.0, gold=5)
@@ -262,7 +261,6 @@ def test_a_stopped_link_says_so(browser, table, review_of, serving):
     tab.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (390, True)])
 def test_everyone_can_use_the_pages(browser, tmp_path, review_of, serving, width, dark):
     table = Table.create(tmp_path / "t", rows_of(4), axes=["gender"])

@@ -74,7 +74,7 @@ def kept(store: ReviewStore) -> dict[tuple[str, int], str]:
 @pytest.mark.parametrize(
     ("people", "seconds", "think", "items"),
     [
-        pytest.param(8, 0.7, 0.05, 40, id="short"),
+        pytest.param(8, 0.7, 0.05, 40, id="short", marks=pytest.mark.slow),
         pytest.param(50, 60, 0.5, 160, id="fifty", marks=pytest.mark.slow),
     ],
 )

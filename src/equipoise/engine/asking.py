@@ -179,7 +179,9 @@ def _of_texts(model: Any, texts: list[str], how: Asking) -> Vectors:
         return np.empty((0, 0), np.float32)
     if hasattr(model, "text_vectors"):
         place = {text: i for i, text in enumerate(dict.fromkeys(texts))}  # a table gives each text once
-        return np.asarray(model.text_vectors(list(place)))[[place[text] for text in texts]]
+        given = np.asarray(model.text_vectors(list(place)))
+        # a wrong number is refused by whoever asked
+        return given[[place[text] for text in texts]] if len(given) == len(place) < len(texts) else given
     with StoredEncoder(model, how) as encoder:
         return np.concatenate([encoder.texts(texts[i : i + _TEXTS]) for i in range(0, len(texts), _TEXTS)])
 

@@ -69,7 +69,9 @@ def test_the_adapter_equals_the_stock_call(family, tiny_checkpoint, pictures):
     assert np.ptp(expected) > 1e-3  # else the comparison says nothing
 
 
-@pytest.mark.parametrize("family", STOCK)
+@pytest.mark.parametrize(
+    "family", [f if i % 3 == 0 else pytest.param(f, marks=pytest.mark.slow) for i, f in enumerate(STOCK)]
+)
 def test_every_family_keeps_its_promises(family, tiny_checkpoint):
     encoder = load(f"hf:{tiny_checkpoint(family)}")
     report = check(encoder)
