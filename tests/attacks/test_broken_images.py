@@ -51,6 +51,7 @@ def table_with(broken: int, folder: Path) -> Table:
 NOTE = "2 of 64 images left out that cannot be read: 'i00' (cannot read"
 
 
+@pytest.mark.slow
 def test_an_audit_leaves_it_out_and_says_so(tmp_path: Path) -> None:
     suite = "intersectional"
     table = table_with(2, tmp_path / "in")

@@ -465,6 +465,7 @@ def lopsided_by_captions(n: int = 120) -> list[dict]:
     return made
 
 
+@pytest.mark.slow
 def test_the_page_of_a_dataset_plots_what_its_verdict_rests_on_and_says_of_what_each_count_is(tmp_path):
     place = Table.create(tmp_path / "photos", lopsided_by_captions(), columns={"objects": "list<string>"}).path
     done = audit_dataset(place, tmp_path / "found", settings=FAST)

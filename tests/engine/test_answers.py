@@ -197,6 +197,7 @@ def test_the_commands(people: Table, tmp_path: Path) -> None:
         invoked("audit", "mini", "-s", "faces", "-t", people.path, "-o", tmp_path / "run", "--workers", 3)
 
 
+@pytest.mark.slow
 def test_a_second_audit_by_the_command_encodes_nothing(
     people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def files_of(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_interrupted_sets_of_a_pipeline_end_with_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     from equipoise.models.diffusers.generator import open_pipeline
 

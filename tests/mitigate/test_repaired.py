@@ -333,6 +333,7 @@ def test_the_catalogue_names_it():
     assert REMEDIES.load("projection") is Projection
 
 
+@pytest.mark.slow
 def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path, monkeypatch, command_line):
     monkeypatch.chdir(tmp_path)
     run = command_line

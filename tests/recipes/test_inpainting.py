@@ -177,6 +177,7 @@ def test_sets_hide_the_same_persons_and_mark_drawn_pictures_alone(tmp_path):
         assert "copies" in Table.open(tmp_path / "sets" / "original", layers=[name]).columns
 
 
+@pytest.mark.slow
 def test_given_predictions_are_audited_and_set_beside_the_paper(tmp_path):
     rng = np.random.default_rng(2)
     ids = [f"i{k}" for k in range(120)]

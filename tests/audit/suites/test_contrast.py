@@ -190,6 +190,7 @@ def test_queries_are_neutral_unless_asked_otherwise():
     assert "a person doing 0" not in plain
 
 
+@pytest.mark.slow
 def test_two_audits_compare_query_by_query(toy):
     world = toy(*edits(), axes=["gender"])
     other = toy(*edits(model=1.0), axes=["gender"])

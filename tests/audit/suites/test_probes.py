@@ -30,6 +30,7 @@ def captions(n: int, tell: float, seed: int = 0) -> tuple[list[str], Groups]:
     return texts, Groups(labels.astype(np.int32), ("female", "male"))
 
 
+@pytest.mark.slow
 def test_a_planted_word_is_found_and_named():
     texts, groups = captions(400, 0.6)
     found = caption_probe(texts, groups, permutations=49)

@@ -87,6 +87,7 @@ def test_the_towers_are_those_that_were_joined(start, tiny_towers, tmp_path):
     assert "enc_to_dec_proj.weight" in joined, "the two are of different widths"
 
 
+@pytest.mark.slow
 def test_a_revision_depends_on_image_caption_and_seed_alone(start, pictures):
     model = load(start, kind="reviser", device="cpu")
     images = [Image.open(pictures / f"{i}.png") for i in range(5)]

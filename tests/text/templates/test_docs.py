@@ -51,6 +51,7 @@ def test_the_table_of_presets_is_right():
         assert (row.group(1), row.group(3)) == (f"{found.sets:,}", f"{found.captions:,}")
 
 
+@pytest.mark.slow
 def test_the_summary_shown_is_the_one_printed():
     assert str(tally("socialcounterfactuals")) in TEXT
 
