@@ -24,13 +24,7 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("screenshots")
 
 
-@pytest.mark.parametrize(
-    ("width", "dark"),
-    [
-        (1280, False),
-        *(pytest.param(*seen, marks=pytest.mark.slow) for seen in [(1280, True), (390, False), (390, True)]),
-    ],
-)
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
 def test_the_page_is_silent_and_everyone_can_use_it(browser, page, artefacts, width, dark):
     tab = browser.open(page, width=width, dark=dark)
     assert tab.messages() == []

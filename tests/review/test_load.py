@@ -71,12 +71,10 @@ def kept(store: ReviewStore) -> dict[tuple[str, int], str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("people", "seconds", "think", "items"),
-    [
-        pytest.param(8, 0.7, 0.05, 40, id="short", marks=pytest.mark.slow),
-        pytest.param(50, 60, 0.5, 160, id="fifty", marks=pytest.mark.slow),
-    ],
+    [pytest.param(8, 0.7, 0.05, 40, id="short"), pytest.param(50, 60, 0.5, 160, id="fifty")],
 )
 def test_many_people_at_once(tmp_path, people, seconds, think, items, record_property):
     store, tokens = made(tmp_path, items, people)
