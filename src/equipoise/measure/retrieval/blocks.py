@@ -81,7 +81,7 @@ def group_totals(labels: Labels, group: int) -> NDArray[np.int64]:
 
 
 def occurrence(labels: Labels) -> NDArray[np.int64]:
-    """(..., T) the how-manieth of its group each image is, from 1; what negative labels get means nothing.
+    """(..., T) the number of each image within its group, from 1; what negative labels get means nothing.
 
     One stable sort by label puts each group's images in a run; an image's place in its run is its number.
 

@@ -22,7 +22,7 @@ Index = NDArray[np.int64]
 
 
 _SAMPLED = 4
-"""The first block's threshold is read from every so-manieth of its columns."""
+"""The first block's threshold is read from one column in this many."""
 _SPARE = 2.5
 """So many standard deviations more than k does the threshold let pass; rows in which fewer than k pass are redone."""
 
