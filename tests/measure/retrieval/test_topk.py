@@ -98,6 +98,12 @@ def test_many_rows_over_many_blocks_equals_a_full_sort():
     assert (ranking.indices == np.argsort(-(queries @ images.T), axis=1, kind="stable")[:, :50]).all()
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_zero_and_minus_zero_are_one_score(kind):
+    scores = np.array([[0.0, -0.0, -1e-30, 1e-30, -2.0, -0.0], [-0.0, 0.0, 0.0, -3.0, -np.pi, 5.0]], dtype=kind)
+    assert topk.rank(Scores(scores), 6).indices.tolist() == [[3, 0, 1, 5, 2, 4], [5, 0, 1, 2, 3, 4]]
+
+
 @pytest.mark.parametrize("levels", [0, 40, 2000])
 @pytest.mark.parametrize("order", ["stable", "reverse", "places"])
 def test_a_wide_first_block_is_thinned_without_losing_anything(levels, order):
