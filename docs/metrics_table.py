@@ -13,7 +13,7 @@ from equipoise.measure import METRICS, Metric
 
 PAGE = Path(__file__).with_name("measure.md")
 BEGIN, END = "<!-- metrics: begin -->", "<!-- metrics: end -->"
-ROOMS = {
+PACKAGES = {
     "retrieval": ("Retrieval: who is found when nobody was asked for", "measure-retrieval.md"),
     "counterfactual": ("Counterfactual sets: how a score changes when only the group does", "measure-retrieval.md"),
     "embedding": ("Embeddings: what vectors say about groups", "measure-embedding.md"),
@@ -32,24 +32,24 @@ HEAD = ("metric", "formula", "range", "direction", "chance", "when it lies", "so
 
 
 def tables(*, plugins: bool = False) -> str:
-    """One table per package, in the order of ``ROOMS``; those of other packages, if asked for, come last."""
-    by_room: dict[str, list[Metric]] = {room: [] for room in ROOMS}
+    """One table per package, in the order of ``PACKAGES``; those of other packages, if asked for, come last."""
+    by_package: dict[str, list[Metric]] = {package: [] for package in PACKAGES}
     for metric in METRICS:
         if metric.target.startswith("equipoise."):
-            by_room.setdefault(_room(metric), []).append(metric)
+            by_package.setdefault(_package(metric), []).append(metric)
         elif plugins:
-            by_room.setdefault(metric.target.partition(":")[0], []).append(metric)
-    return "\n".join(_section(room, metrics) for room, metrics in by_room.items() if metrics)
+            by_package.setdefault(metric.target.partition(":")[0], []).append(metric)
+    return "\n".join(_section(package, metrics) for package, metrics in by_package.items() if metrics)
 
 
-def _room(metric: Metric) -> str:
+def _package(metric: Metric) -> str:
     module = metric.target.partition(":")[0].split(".")[2:]
     names = [".".join(module[:2]), *module[1::-1]] if len(module) > 1 else module
-    return next((name for name in (*names, *module[::-1]) if name in ROOMS), module[0])
+    return next((name for name in (*names, *module[::-1]) if name in PACKAGES), module[0])
 
 
-def _section(room: str, metrics: list[Metric]) -> str:
-    title, page = ROOMS.get(room, (room.capitalize(), ""))
+def _section(package: str, metrics: list[Metric]) -> str:
+    title, page = PACKAGES.get(package, (package.capitalize(), ""))
     lines = [f"## {title}", ""]
     if page:
         lines += [f"More, with examples: [{page.removesuffix('.md')}]({page}).", ""]

@@ -12,13 +12,13 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_ROOMS = ("audit", "data", "engine", "measure", "text")
+_PACKAGES = ("audit", "data", "engine", "measure", "text")
 
 __all__ = ["__version__", "audit", "data", "engine", "measure", "text"]
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"equipoise.{name}")
     raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
 

@@ -192,7 +192,7 @@ def test_what_a_filter_dropped_is_not_asked(toy):
     made = toy(rows, vectors, axes=["gender"])
     table = Table.open(made.table)
     keep = [{"image_id": row["image_id"], "keep": row["subject"] != "pilot", "dropped_by": None} for row in rows]
-    kept = table.add_layer("sieve", keep, columns=["keep", "dropped_by"])
+    kept = table.add_layer("filtered", keep, columns=["keep", "dropped_by"])
     audit = run(made.model, "intersectional", kept, config={"draws": 20, "prompts": list(PROMPTS)})
     assert set(audit.results["subject"].dropna()) == {"cook", "nurse"}
 

@@ -15,7 +15,7 @@ from PIL import Image
 from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.recipes import demo as recipe
-from equipoise.recipes.demo_parts import Remembering, make_and_sieve
+from equipoise.recipes.demo_parts import Remembering, make_and_filter
 from equipoise.world import WorldConfig, counterfactual_sets, render_image
 from equipoise.world.captions import captions
 
@@ -226,14 +226,14 @@ def test_the_captioner_is_measured(one_run):
 
 
 @pytest.mark.slow
-def test_sets_are_made_sieved_and_audited(one_run):
+def test_sets_are_made_filtered_and_audited(one_run):
     first, said = one_run
     assert len(first.generated.table) == 4 * 4 * 4
-    dropped = first.generated.sieve.table.to_pandas(["keep"])["keep"]
+    dropped = first.generated.filtered.table.to_pandas(["keep"])["keep"]
     assert 0 < (~dropped.astype(bool)).sum() < 64
     assert {"generated-biased", "generated-fair"} <= set(first.audits)
     assert any("4 occupations x 4 groups x 4 candidates" in line for line in said)
-    funnel = pd.read_csv(first.folder / "sieve" / "funnel.csv")
+    funnel = pd.read_csv(first.folder / "filtered" / "funnel.csv")
     assert {"gender", "skin_tone"} <= set(funnel["axis"].dropna())
 
 
@@ -275,7 +275,7 @@ def test_the_verdict_answers_what_people_ask(one_run):
 
 def test_a_generator_that_draws_noise_leaves_nothing(tmp_path):
     said: list[str] = []
-    found = make_and_sieve(tmp_path, Renderer(spoilt=1.0), subjects=1, candidates=2, say=said.append)
+    found = make_and_filter(tmp_path, Renderer(spoilt=1.0), subjects=1, candidates=2, say=said.append)
     assert found.kept is None
     assert any("nothing stays" in line for line in said)
 
@@ -283,7 +283,7 @@ def test_a_generator_that_draws_noise_leaves_nothing(tmp_path):
 def test_without_a_generator_it_says_so_and_goes_on(tmp_path, monkeypatch):
     said: list[str] = []
     monkeypatch.setattr("equipoise.models.miniatures.FOLDER", tmp_path)
-    found = make_and_sieve(tmp_path / "a", "mini:diffusion", subjects=1, candidates=1, say=said.append)
+    found = make_and_filter(tmp_path / "a", "mini:diffusion", subjects=1, candidates=1, say=said.append)
     assert found.table is None
     assert "left out: the miniature 'diffusion' is not in this installation" in said[0]
 

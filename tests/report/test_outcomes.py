@@ -84,9 +84,9 @@ def leaning(size: float, low: float, high: float, *, n: int = 28, **keys: Any) -
 
 def filters(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
     def build(home: Path) -> BiasVerdict:
-        write_results(home / "sieve" / "results.parquet", [{**one, "suite": "filter"} for one in rows])
-        (home / "sieve" / "filter.json").write_text("{}")
-        return verdict_of(home / "sieve")
+        write_results(home / "filtered" / "results.parquet", [{**one, "suite": "filter"} for one in rows])
+        (home / "filtered" / "filter.json").write_text("{}")
+        return verdict_of(home / "filtered")
 
     return build
 

@@ -80,7 +80,7 @@ def test_a_dataset_is_called_by_its_own_name_and_says_what_the_terminal_said(tmp
 
 
 def test_a_filter_run_that_dropped_nothing_has_its_name_and_says_so(tmp_path: Path) -> None:
-    home = tmp_path / "sieved"
+    home = tmp_path / "filtered"
     write_results(home / "results.parquet", [])
     (home / "run.json").write_text('{"kind": "filter", "state": "finished", "settings": {}}')
     (home / "funnel.csv").write_text(
@@ -88,7 +88,7 @@ def test_a_filter_run_that_dropped_nothing_has_its_name_and_says_so(tmp_path: Pa
         "sharp,gender,male,nurse,20,0,image\nsharp,,,nurse,40,0,image\n"
     )
     page = write([home], tmp_path / "page.html").read_text()
-    assert "<h1>Bias report: sieved</h1>" in page
+    assert "<h1>Bias report: filtered</h1>" in page
     assert "cannot be told: too little was dropped to test" in page
 
 

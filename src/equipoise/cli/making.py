@@ -231,16 +231,16 @@ def tell_whether_recognised(table: Table, out: Path, axis: str, encoder: Any) ->
     from equipoise.generate import recognised
 
     name = encoder.name if encoder is not None else "ENCODER"
-    sieve = f"equipoise filter {out} --steps detectability -m {name} -o {out}-checked"
+    command = f"equipoise filter {out} --steps detectability -m {name} -o {out}-checked"
     if encoder is None:
-        typer.echo(f"nothing has checked whether they show the {axis} that was asked for; type: {sieve}")
+        typer.echo(f"nothing has checked whether they show the {axis} that was asked for; type: {command}")
         return
     recognition = recognised(table, encoder, axis=axis)
     typer.echo(str(recognition))
     if recognition.problem:
         typer.echo(f"warning: {recognition.problem}", err=True)
     elif recognition.share.value < 1:
-        typer.echo(f"to drop those that are not recognised: {sieve}")
+        typer.echo(f"to drop those that are not recognised: {command}")
 
 
 def making(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -23,7 +23,7 @@ from equipoise.data import Table, read_results
 from equipoise.data.runs import claimed
 from equipoise.errors import InputError
 from equipoise.models import load
-from equipoise.recipes.demo_parts import CaptionsFound, GeneratedFound, Remembering, make_and_sieve, measure_captioner
+from equipoise.recipes.demo_parts import CaptionsFound, GeneratedFound, Remembering, make_and_filter, measure_captioner
 from equipoise.recipes.demo_tuned import judged_by, write_tuned
 from equipoise.world import PLACEBOS, preset
 from equipoise.world.tables import write_counterfactual_table, write_table
@@ -33,7 +33,7 @@ __all__ = ["Demo", "DemoSettings", "demo"]
 Say = Callable[[str], None]
 MODELS = {"biased": "mini:clip", "fair": "mini:clip-fair"}
 TOP, MADE_TOP = 12, 4
-"""How many pictures count as shown first; fewer of the made ones, of which a sieve may leave few."""
+"""How many pictures count as shown first; fewer of the made ones, of which the filters may leave few."""
 PROMPT = "A photo of {a}"
 AXES = ("gender", "skin_tone")
 SHARE = 0.75
@@ -42,7 +42,7 @@ other tables than those judged here."""
 TRUTH = "world:biased"
 MADE = (
     "sets natural biased fair naive-biased naive-fair remedy held_out before after tuned tuned-model captions "
-    "captioner generated sieve generated-biased generated-fair report_files"
+    "captioner generated filtered generated-biased generated-fair report_files"
 ).split()
 """What the demonstration makes in its folder, and clears when it is run again."""
 
@@ -138,8 +138,8 @@ def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
     say("\n7. A captioner of the same world: clear pictures, then the same ones grainy, where it has to guess.")
     captions = measure_captioner(folder, Table.open(folder / "natural"), table, say)
 
-    say("\n8. Sets that a generator makes, and a sieve: what stays, of whom?")
-    generated = make_and_sieve(
+    say("\n8. Sets that a generator makes, and filters: what stays, of whom?")
+    generated = make_and_filter(
         folder, chosen.generator, subjects=chosen.made_subjects, candidates=chosen.candidates, say=say
     )
     audits |= _audit_generated(folder, generated, encoders, config, say)
@@ -235,7 +235,7 @@ def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say
 def _audit_generated(
     folder: Path, generated: GeneratedFound, encoders: dict[str, Any], config: AuditConfig, say: Say
 ) -> dict[str, Audit]:
-    """Both encoders on what the sieve left of the made pictures; nothing where that is too little."""
+    """Both encoders on what the filters left of the made pictures; nothing where that is too little."""
     if generated.kept is None:
         return {}
     audits = {}
@@ -270,7 +270,7 @@ def _report(folder: Path) -> tuple[Path, str]:
     repaired["tuned"] = f"{MODELS['biased']} fine-tuned"
     shown |= {label: folder / name for name, label in repaired.items()}
     shown |= {f"{MODELS[name]} (generated)": folder / f"generated-{name}" for name in MODELS}
-    shown |= {"captioner": folder / "captioner", "sieve": folder / "sieve", "generated": folder / "generated"}
+    shown |= {"captioner": folder / "captioner", "filters": folder / "filtered", "generated": folder / "generated"}
     folders = {label: path for label, path in shown.items() if _has_something(path)}
     beside: dict[str, Any] = {
         "truth": TRUTH,

@@ -5,7 +5,7 @@ it learnt from was: that is how a bias shows that a test on clear pictures misse
 
 The demonstration's encoders: each looks at a picture once, however many audits ask about it.
 
-The demonstration's made pictures: counterfactual sets by the miniature generator, and what the sieve leaves.
+The demonstration's made pictures: counterfactual sets by the miniature generator, and what the filters leave.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from equipoise.audit.captions.run import CaptionAudit, CaptionSettings, audit_ca
 from equipoise.data import Table, read_results, write_results
 from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Models, Step
-from equipoise.filters import run as sieve
+from equipoise.filters import run as run_filters
 from equipoise.generate import SetsConfig, plan_sets, run, world_sets
 from equipoise.measure.notes import codes_of, pair_keys
 from equipoise.models import load
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from equipoise.array_types import Vectors
     from equipoise.models.protocols import Encoder
 
-__all__ = ["CaptionsFound", "GeneratedFound", "Remembering", "grainy", "make_and_sieve", "measure_captioner"]
+__all__ = ["CaptionsFound", "GeneratedFound", "Remembering", "grainy", "make_and_filter", "measure_captioner"]
 
 
 class Remembering:
@@ -79,7 +79,7 @@ def _mark(image: Image.Image) -> bytes:
 AXES = ("gender", "skin_tone")
 SEES_WITH = "mini:clip-fair"
 LEAST = 0.9
-"""The share of a set's pictures that the sieve must recognise."""
+"""The share of a set's pictures that the filters must recognise."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,16 @@ class GeneratedFound:
     """What was made and what stayed; all ``None`` where there was no generator."""
 
     table: Table | None = None
-    sieve: FilterRun | None = None
+    filtered: FilterRun | None = None
     kept: Table | None = None
-    """The table with the sieve's layer; ``None`` if nothing stayed."""
+    """The table with the filters' layer; ``None`` if nothing stayed."""
 
 
-def make_and_sieve(
+def make_and_filter(
     folder: Path, generator: Any, *, subjects: int, candidates: int, say: Callable[[str], None]
 ) -> GeneratedFound:
-    """Make ``candidates`` sets of four (two genders, two skin tones) of each of ``subjects``, and put them through the
-    sieve: do pictures fit their captions and each other, and does the fair CLIP recognise subject, gender and tone?
+    """Make ``candidates`` sets of four (two genders, two skin tones) of each of ``subjects``, and put them through
+    filters: do pictures fit their captions and each other, and does the fair CLIP recognise subject, gender and tone?
     """
     if generator is None:
         say("   left out, as asked.")
@@ -116,7 +116,7 @@ def make_and_sieve(
     words = {axis: prompts(axis, world) for axis in AXES}
     detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
     steps = [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]
-    done = sieve(table, steps, folder / "sieve", models=Models(encoder=SEES_WITH), axes=AXES, draws=499)
+    done = run_filters(table, steps, folder / "filtered", models=Models(encoder=SEES_WITH), axes=AXES, draws=499)
     for line in str(done).splitlines():
         say(f"   {line}")
     stays = bool(done.table.to_pandas(["keep"])["keep"].fillna(False).any())

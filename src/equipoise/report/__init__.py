@@ -3,7 +3,7 @@
 :func:`write` makes the page from any result folder or several, :func:`write_into` that of one folder inside it;
 :func:`verdict_of` gives the page's verdict alone, for a terminal;
 :func:`model_card` writes a model's card for the hub.
-The room reads what audits leave on disk; it never asks a model.
+The package reads what audits leave on disk; it never asks a model.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Who does what in a picture (GABInsight): the public door to every binding metric of this room.
+"""Who does what in a picture (GABInsight): the public door to every binding metric of this package.
 
 Image-to-text accuracy by scenario with presence drop and binding drop, text-to-image choices over all pairs or
 sampled ones, preference of neutral captions, bias of the text encoder alone, recognition of the activity.

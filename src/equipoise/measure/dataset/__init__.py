@@ -1,4 +1,4 @@
-"""Bias in a dataset before any model: the public door to every dataset metric of this room.
+"""Bias in a dataset before any model: the public door to every dataset metric of this package.
 
 Counts and co-occurrence of groups, representation per subject, spurious-correlation clusters of captions, how
 well an attribute can be predicted from features that should not tell, colour and position by group.

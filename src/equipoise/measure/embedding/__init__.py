@@ -1,4 +1,4 @@
-"""Bias in an embedding space: the public door to every embedding metric of this room.
+"""Bias in an embedding space: the public door to every embedding metric of this package.
 
 Self-similarity, person preference, association tests (words, sentences, images, images against texts),
 linear-probe leakage, zero-shot accuracy per group, recall of edited images.

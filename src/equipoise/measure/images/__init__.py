@@ -1,4 +1,4 @@
-"""Quality of generated images and of captions: the public door to every quality metric of this room.
+"""Quality of generated images and of captions: the public door to every quality metric of this package.
 
 Distances between sets (Fréchet, MMD, KID, CMMD), fidelity and variety (precision, recall, density, coverage, Vendi
 and Inception Score), pairs of images (SSIM, perceptual distance), images and texts (CLIPScore, adherence).

@@ -1,6 +1,6 @@
 """Statistics that come with every number: intervals, nulls, p-values, corrections, power.
 
-The public face of the statistics in this room.
+The public face of the statistics in this package.
 
 >>> summarise([0.2, 0.4, 0.1, 0.3, 0.25], null_value=0.0)
 0.25 [0.1112, 0.3888] chance 0 ± 0.12, excess +0.25, p = 0.062, n = 5

@@ -148,7 +148,7 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         cost=StepCost((editor,), (), 2 * n, cpu_minutes=0.0055 * 2 * n, disk_gb=0.01),
     )
     join = StudyStep("pairs", "The edits with their sources in one table", _join, {}, ("edits",), resumes=False)
-    sieve = StudyStep(
+    filtered = StudyStep(
         "filter",
         f"Edits that look real and show the gender asked for, by the neighbours that {sees} sees",
         _filter,
@@ -169,7 +169,7 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         ("sources", "pool"),
         cost=StepCost(images=2 * n, cpu_minutes=0.2),
     )
-    return [sources, edits, join, sieve, swaps, *audits]
+    return [sources, edits, join, filtered, swaps, *audits]
 
 
 def _swap(home: StudyHome, out: Path) -> None:

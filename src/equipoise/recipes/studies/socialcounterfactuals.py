@@ -86,7 +86,7 @@ def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[
         {name: size for name, size in SIZES.items() if name != "sets"} | {"seed": options.seed},
         cost=StepCost((GENERATOR,), (), n, cpu_minutes=0.0045 * n, disk_gb=0.01),
     )
-    sieve = StudyStep(
+    filtered = StudyStep(
         "filter",
         "Similarity, safety, detectability",
         _filter,
@@ -103,7 +103,7 @@ def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[
         resumes=False,
         cost=StepCost((JUDGE,), (), n, cpu_minutes=0.1),
     )
-    steps = [generated, sieve, rated]
+    steps = [generated, filtered, rated]
     for stage, about in STAGES.items():
         for model in models:
             steps.append(_stage_step(model, stage, about, config))
