@@ -1,5 +1,7 @@
 """``equipoise train``: what it lists, what it asks for, what it says of a training before it begins."""
 
+import re
+
 import pytest
 from typer.testing import CliRunner
 
@@ -51,4 +53,8 @@ def test_a_dry_run_measures_and_writes_nothing(tmp_path):
     found = called("clip", str(table.path), *words, "--dry-run")
     assert "7 steps of 4 rows" in found.output
     assert "GB on cpu" in found.output
+    assert "mixed in" not in found.output
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
+    same = called("clip", str(table.path), *words, "--dry-run", "--mix", f"{table.path}=0.5")
+    said = " ".join(same.output.split())
+    assert re.search(r"t: ([1-9]|1[0-5]) of 16 images are mixed in; the others .* one that judges", said)

@@ -125,6 +125,14 @@ def train(
             "with training and do not judge",
             err=True,
         )
+    for part in training.streams[1:] if first else ():
+        n, learnt = len(part.rows.labels), len(part.places)
+        if learnt < n:
+            typer.echo(
+                f"note: {part.rows.name}: {learnt:,} of {n:,} images are mixed in; the others are not of its training "
+                "split, or their subject, set or source has the name of one that judges",
+                err=True,
+            )
     if dry_run:
         estimate = str(estimated(training))
         if first:
