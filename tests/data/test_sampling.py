@@ -164,6 +164,18 @@ def test_wrong_fractions(fractions: dict[str, Any], reason: str) -> None:
         split(frame, fractions=fractions)
 
 
+def test_sets_that_are_numbered_anew_in_each_subject_are_named_as_the_reason() -> None:
+    frame = pd.DataFrame(
+        {"image_id": list("abcd"), "subject": ["cook", "cook", "nurse", "nurse"], "set_id": list("1212")}
+    )
+    with pytest.raises(
+        InputError, match=r"1 unit to split by 'subject' \(its 2 values are joined .* such as cook-1\): too few"
+    ):
+        split(frame, fractions={"fit": 0.5, "held_out": 0.5})
+    apart = frame.assign(set_id=frame["subject"] + "-" + frame["set_id"])
+    assert split(apart, fractions={"fit": 0.5, "held_out": 0.5}).nunique() == 2
+
+
 def test_wrong_frames_and_options() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'undersample'"):
         balance(counted(1, 1, 0), "gender", method="undersampel")

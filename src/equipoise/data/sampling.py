@@ -21,6 +21,7 @@ import pandas as pd
 
 from equipoise.data.results import Positions, axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.formatting import plural
 
 if TYPE_CHECKING:
     from equipoise.data.table import Table
@@ -204,11 +205,23 @@ def split(
         stop = _rounded(reached * len(names))
         if stop == start:
             raise InputError(
-                f"{len(names)} units to split by {by!r} are too few for a share of {float(fraction):.3g} in {part!r}"
+                f"{plural(len(names), 'unit')} to split by {by!r}{_joined(frame, by, len(names))}: too few for a share "
+                f"of {float(fraction):.3g} in {part!r}"
             )
         split_of |= {names[position]: part for position in order[start:stop]}
         start = stop
     return pd.Series([split_of[unit] for unit in units], index=frame.index, dtype=object, name="split")
+
+
+def _joined(frame: pd.DataFrame, by: str, n_units: int) -> str:
+    """Why there are fewer units than values of ``by``, and what to do where sets only seem to be shared."""
+    n = frame[by].nunique()
+    if n <= n_units:
+        return ""
+    return (
+        f" (its {n:,} values are joined by images of one set_id or source_id, which stay together; where sets are "
+        "numbered anew, give each a name of its own, such as cook-1)"
+    )
 
 
 def balance_layer(
