@@ -741,3 +741,54 @@ def test_the_figure_shows_the_number_that_the_verdict_rests_on(tmp_path, found, 
     write(folder(tmp_path / "a", rows), tmp_path / "p.html")
     figure = pd.read_csv(tmp_path / "p_files" / "headline.csv")
     assert figure["metric"].unique().tolist() == [metric]
+
+
+def test_a_mean_and_a_majority_that_disagree_are_told_as_they_are(tmp_path):
+    rows = of_sets(gap=(0.4, 0.2, 0.6, 0.001), size=(0.9, 0.7, 1.1, 0.001), ranks=(0.46, 0.4, 0.52, 0.2))
+    text = verdict_of(folder(tmp_path / "a", rows)).text
+    assert "labelled female score higher than their twins labelled male on average" in text
+    assert "in only 46 of 100 sets [40, 52]" in text
+    assert "54 of 100" not in text
+
+
+def test_a_repair_is_judged_where_only_the_person_differs_else_each_pool_is_named(tmp_path):
+    def told(home, pools):
+        pair = []
+        for name, place in (("before", 0), ("after", 1)):
+            rows = [
+                row("max_skew", (v[place], v[place] - 0.05, v[place] + 0.05, 0.001), **SKEW | {"pool": pool})
+                for pool, v in pools.items()
+            ]
+            pair.append(folder(home / name, rows, model=name, suite="contrast"))
+        return verdict_of(pair, before_after=pair).text
+
+    pools = {"natural": (1.0, 0.4), "edited": (0.5, 0.8)}
+    assert "The repair (after) made things worse" in told(tmp_path / "a", pools)
+    text = told(tmp_path / "b", {"natural": (1.0, 0.4), "balanced": (0.5, 0.8)})
+    assert "helped on gender on natural pictures and did harm on gender on balanced pictures" in text
+
+
+def test_only_numbers_of_the_same_k_are_set_side_by_side(tmp_path):
+    def at(home, **values):
+        rows = [row("max_skew", (v, v - 0.05, v + 0.05, 0.001), **SKEW | {"k": int(k[1:])}) for k, v in values.items()]
+        return folder(tmp_path / home, rows, model=home)
+
+    one, two, deep = at("one", k10=0.9, k100=0.2), at("two", k10=0.15, k100=0.4), at("deep", k100=0.3)
+    text = verdict_of([one, two]).text
+    assert "two, asked the same" in text
+    assert "(one: 2." not in text
+    assert dict(verdict_of([one, deep], before_after=(one, deep)).answers)[REPAIRED].startswith("It cannot be said")
+
+
+def test_of_three_groups_a_preference_has_the_size_of_its_own_pair(tmp_path):
+    none = {"gap": (0.0, -0.3, 0.3, 0.95)}
+    pairs = {
+        "dark - light": of_sets(size=(0.9, 0.7, 1.1, 0.001), **none),
+        "dark - medium": of_sets(size=(0.4, 0.3, 0.5, 0.001), gap=(-0.35, -0.45, -0.25, 0.0001)),
+        "light - medium": of_sets(**none),
+    }
+    rows = [{**one, "axis": "skin_tone", "group": pair} for pair, some in pairs.items() for one in some]
+    first = folder(tmp_path / "x", [{**one, "axis": "skin_tone"} for one in ONE_WAY], model="x")
+    text = verdict_of([first, folder(tmp_path / "y", rows, model="y")]).text
+    assert "y, asked the same, prefers pictures labelled medium to their twins by 0.35 spreads" in text
+    assert "between dark and medium" in text

@@ -305,6 +305,17 @@ def test_the_interval_of_a_correlation_is_fishers(results_folder):
     assert found.interval[0] == pytest.approx(math.tanh(math.atanh(r) - 1.959964 / 2), abs=1e-6)
 
 
+def test_names_of_the_truth_are_text_as_in_results(tmp_path):
+    lines = ["7,tone,0,1.5", "7,tone,NA,-1.5", ",tone,0,2", "8,tone,0,"]
+    (tmp_path / "truth.csv").write_text("\n".join(["subject,axis,group,log_odds", *lines]))
+    told = read_truth(tmp_path / "truth.csv")
+    assert told.to_dict("list") == {
+        "subject": ["7", "7"], "axis": ["tone", "tone"], "group": ["0", "NA"], "log_odds": [1.5, -1.5]
+    }  # fmt: skip
+    frame = pd.DataFrame({"subject": [7], "axis": ["tone"], "group": [1.0], "log_odds": [0.5]})
+    assert read_truth(frame)[["subject", "group"]].to_numpy().tolist() == [["7", "1"]]
+
+
 def test_truth_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_truth(tmp_path / "truth.csv")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +19,12 @@ from equipoise.measure.stats.correlation import pearson
 from equipoise.report.findings import axis_name, subject_rows
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
+from equipoise.text.labels import label_text
 
 __all__ = ["Recovered", "read_truth", "recovered", "truth_figure"]
 
-_NEEDED = ("subject", "axis", "group", "log_odds")
+_NAMES = ("subject", "axis", "group")
+_NEEDED = (*_NAMES, "log_odds")
 _LEAST = 3
 GAPS = ("counterfactual_gap", "naming_gap")
 """What can be held against a truth: score gaps inside sets, and how much more often captions name one group."""
@@ -79,9 +82,15 @@ def read_truth(truth: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
     if not pd.api.types.is_numeric_dtype(frame["log_odds"]):
         raise InputError("the column 'log_odds' of the truth holds something that is not a number")
     known = frame[list(_NEEDED)].dropna().reset_index(drop=True)
+    known = known.assign(**{name: [_name(value) for value in known[name]] for name in _NAMES})
     if not np.isfinite(known["log_odds"]).all():
         raise InputError("the column 'log_odds' of the truth holds an infinite number; leave such a row out")
     return known
+
+
+def _name(value: Any) -> str:
+    """A name as results have it: numbers are text there."""
+    return value if isinstance(value, str) else label_text(value)
 
 
 def _from_name(name: str) -> pd.DataFrame:
@@ -91,7 +100,9 @@ def _from_name(name: str) -> pd.DataFrame:
 
         return injected(preset(name.removeprefix("world:")))
     try:
-        return pd.read_csv(name)
+        # a group called 0, NA or None is a name
+        blank: Any = {"log_odds": ["", "NA", "nan", "NaN"]} | {key: [""] for key in _NAMES}
+        return pd.read_csv(name, dtype=dict.fromkeys(_NAMES, str), keep_default_na=False, na_values=blank)
     except OSError as error:
         raise InputError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
     except ValueError as error:

@@ -11,6 +11,7 @@ from equipoise.measure.stats import Estimate, compare, holm
 from equipoise.report.findings import main_metric, main_rows, metric_name, of_placebo, perceived, subject_rows
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
+from equipoise.report.verdict.judging import EDITED
 from equipoise.report.verdict.outcomes import LEVEL, SIGNED, SPREADS, UPWARDS, WORSE_BELOW, Reading, read_row
 
 __all__ = ["Change", "change_figure", "changes", "repaired_by"]
@@ -98,13 +99,18 @@ def repaired_by(before: Series, after: Series) -> str | None:
 
 
 def changes(before: Series, after: Series, metric: str, *, spreads: float = SPREADS) -> list[Change]:
-    """The change of ``metric`` on every axis, pool and pair of groups that both audits have."""
-    second = {_key(row): row for _, row in main_rows(after, metric).iterrows()}
-    rows = [
-        (row, second[_key(row)], _paired(before, after, row))
-        for _, row in main_rows(before, metric).iterrows()
-        if _key(row) in second and not of_placebo(row)
-    ]
+    """The change of ``metric`` on every axis and pair of groups that both audits have at the same K.
+
+    Of several pools it is the one where only the person differs, as everywhere in a verdict, or else each by name.
+    """
+    first, second = ({_key(row): row for _, row in main_rows(audit, metric).iterrows()} for audit in (before, after))
+    both = {key: row for key, row in first.items() if key in second and not of_placebo(row)}
+    pools = {row["pool"] for row in both.values() if pd.notna(row["pool"])}
+    if len(pools) > 1 and EDITED in pools:
+        both = {key: row for key, row in both.items() if row["pool"] == EDITED}
+    elif len(pools) > 1:
+        both = {key: _with_pool(row) for key, row in both.items()}
+    rows = [(row, second[key], _paired(before, after, row)) for key, row in both.items()]
     p = holm([1.0 if d is None or d.p_value is None else d.p_value for _, _, d in rows])
     return [
         Change(str(row["axis"]), row, after_row, difference, None if difference is None else float(at), spreads)
@@ -113,7 +119,12 @@ def changes(before: Series, after: Series, metric: str, *, spreads: float = SPRE
 
 
 def _key(row: pd.Series) -> tuple[object, ...]:
-    return tuple(None if pd.isna(row[name]) else row[name] for name in ("axis", "pool", "group"))
+    return tuple(None if pd.isna(row[name]) else row[name] for name in ("axis", "pool", "group", "k"))
+
+
+def _with_pool(row: pd.Series) -> pd.Series:
+    about = row["about"] if pd.isna(row["pool"]) else f"{row['about']} on {row['pool']} pictures"
+    return pd.Series({**row, "about": about})
 
 
 def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from equipoise.formatting import joined, percent, plural, signed
 from equipoise.measure.sides import in_words, sides
 from equipoise.report.findings import axis_name, metric_name
@@ -56,7 +58,7 @@ def add_repair(verdict: BiasVerdict, repair: Repair, *, briefly: bool = False) -
     """Add the sentence on a repair, and the answer with its numbers; ``briefly`` where another repair came before."""
     single = [c for c in repair.changes if " x " not in c.axis] or repair.changes
     if not single:
-        verdict.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
+        verdict.answers.append((REPAIRED, "It cannot be said: the two audits share no axis at the same K."))
         return
     word, parts = _judged(single, briefly)
     tested = _tested(repair, single)
@@ -184,8 +186,11 @@ def _outcome(judgement: AxisJudgement, against: str) -> str:
         way = judgement.direction
         pair = None if way is None else sides(way.row)
         twins = way is not None and way.metric in SET_METRICS
-        if judgement.biased and pair and twins and judgement.truth is None:
-            return f"prefers pictures labelled {pair[0]} to their twins by {size} on {judgement.about}"
+        if judgement.biased and pair and way is not None and twins and judgement.truth is None:
+            # among three groups the pair with the largest gap may have no direction, and another one have it
+            pairs = {r.row["group"] for r in (way, judgement.rests_on) if isinstance(r.row["group"], str)}
+            by, about = (size, judgement.about) if len(pairs) < 2 else (size_words(way), way.row["about"])
+            return f"prefers pictures labelled {pair[0]} to their twins by {by} on {about}"
         if judgement.biased:
             towards = "" if way is None or twins else in_words(way.row)
             return f"is biased by {judgement.about} ({size} beyond chance{f', {towards}' if towards else ''})"
@@ -202,12 +207,15 @@ def _outcome(judgement: AxisJudgement, against: str) -> str:
     return f"cannot be judged by {judgement.about} ({name}: {size}{than})"
 
 
+def _which(reading: Reading) -> tuple[object, ...]:
+    """What a number is of: two with the same can be set side by side."""
+    return tuple(None if pd.isna(reading.row[name]) else reading.row[name] for name in ("metric", "group", "k"))
+
+
 def _against(mine: AxisJudgement, than: AxisJudgement | None, first: Series | None) -> str:
     """What the first model has, in the same unit."""
     if than is None or first is None:
         return ""
-    theirs = next(
-        (r for r in than.readings if r.metric == mine.rests_on.metric and r.row["group"] == mine.rests_on.row["group"]),
-        next((r for r in than.readings if r.metric == mine.rests_on.metric), None),
-    )
+    wanted = _which(mine.rests_on)
+    theirs = next((r for r in than.readings if _which(r) == wanted), None)
     return "" if theirs is None else f" ({first.label}: {amount_of(theirs.size, theirs.metric)})"

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from equipoise.formatting import amount, count, factor, p_text, percent, plural
-from equipoise.measure.notes import facts_of
+from equipoise.measure.notes import facts_of, pair_of
 from equipoise.measure.sides import in_words, sides
 from equipoise.report.findings import OF_RETRIEVAL, metric_name, perceived
 from equipoise.report.sources import Series
@@ -101,23 +101,30 @@ def _gap_sentence(judgement: AxisJudgement, way: Reading | None) -> str:
     apart = f"lie {size_words(way)} apart" if way.metric in _SPREADS else "differ"
     if ranks is None:
         return f"Pictures labelled {first} come before their twins labelled {second}: their scores {apart}"
-    return f"A picture labelled {first} outranks its twin labelled {second} in {_of_100(ranks)}; their scores {apart}"
+    share, often = _of_100(ranks, first)
+    if share < 0.5:  # a few large gaps one way, many small ones the other
+        return (
+            f"Pictures labelled {first} score higher than their twins labelled {second} on average, but come before "
+            f"them in only {often}; their scores {apart}"
+        )
+    return f"A picture labelled {first} outranks its twin labelled {second} in {often}; their scores {apart}"
 
 
-def _of_100(ranks: Reading) -> str:
-    """How often the favoured group comes first.
+def _of_100(ranks: Reading, group: str) -> tuple[float, str]:
+    """The share of sets in which ``group``, one of the two, comes first, and the same in words.
 
-    >>> row = pd.Series({"metric": "outranks", "value": 0.29, "null_mean": 0.5, "ci_low": 0.22, "ci_high": 0.36})
-    >>> _of_100(Reading(row, 0.21, 0.14, 0.28, 0.056, None, 0.001))
+    >>> row = pd.Series({"metric": "outranks", "value": 0.29, "null_mean": 0.5, "ci_low": 0.22, "ci_high": 0.36,
+    ...     "group": "a - b"})
+    >>> _of_100(Reading(row, 0.21, 0.14, 0.28, 0.056, None, 0.001), "b")[1]
     '71 of 100 sets [64, 78]'
     """
-    row = ranks.row
-    turn = row["value"] < 0.5
-    value = 1 - row["value"] if turn else row["value"]
+    row, pair = ranks.row, pair_of(ranks.row)
+    turn = pair is not None and pair[0] != group
+    share = 1 - row["value"] if turn else row["value"]
     if ranks.low is None:
-        return f"{100 * value:.0f} of 100 sets"
+        return share, f"{100 * share:.0f} of 100 sets"
     low, high = (1 - row["ci_high"], 1 - row["ci_low"]) if turn else (row["ci_low"], row["ci_high"])
-    return f"{100 * value:.0f} of 100 sets [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
+    return share, f"{100 * share:.0f} of 100 sets [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
 
 
 def _second_way(judgement: AxisJudgement, things: str) -> str:
