@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from equipoise.audit import compare
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.dataset.source import read_dataset
 from equipoise.cli.dataset import dataset as command
@@ -291,6 +292,21 @@ def test_sets_objects_and_undefined_axes_are_told(tmp_path):
     assert "the axis 'race' is undefined for every image" in found.notes
     assert set(found.axes[0].leanings["object"].lopsided()["item"]) == {"bed", "car"}
     assert "as certain as" in rows(found, "group_share").iloc[0].notes
+
+
+def test_the_level_of_intervals_does_not_change_how_clear_a_difference_is(tmp_path):
+    ends = {}
+    for level in (0.95, 0.5):
+        folders = []
+        for number, men in enumerate((70, 60)):
+            rows_ = [row | {"gender": "male" if i < men else "female"} for i, row in enumerate(people(100))]
+            table = Table.create(tmp_path / f"t{level}{number}", rows_, axes=["gender"], columns={"age": "string"})
+            folders.append(tmp_path / f"d{level}{number}")
+            audit_dataset(table.path, folders[-1], settings=replace(GUESSED_ONCE, level=level))
+        found = compare(*folders).frame()
+        (row,) = found[(found["metric"] == "group_share") & (found["group"] == "male")].to_dict("records")
+        ends[level] = [row["p_value"], row["ci_low"], row["ci_high"]]
+    assert ends[0.5] == pytest.approx(ends[0.95], abs=0.02)
 
 
 def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp_path):

@@ -36,6 +36,14 @@ def test_sets_of_the_same_name_of_two_subjects_are_two_sets():
     assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0]
 
 
+def test_sets_without_a_subject_are_sets_and_images_without_a_set_are_none():
+    frame = sets(gender=[*"fmfm"], race=[*"xxyy"])
+    frame["subject"] = None
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 1, 1]
+    frame["set_id"] = None
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0]
+
+
 def test_one_set_in_which_it_varies_is_enough():
     frame = sets(gender=[*"fmfmfm"], race=[*"xxxxxy"])
     frame["set_id"] = [*"aabbcc"]

@@ -238,24 +238,35 @@ def _add_unpaired(findings: Findings, a: Path, b: Path) -> None:
         {tuple(_plain(row[name]) for name in same): row for row in frame.to_dict("records")}
         for frame in (first, second)
     ]
+    levels = tuple(_level(folder) for folder in (a, b))
     for key, mine in rows[0].items():
         theirs = rows[1].get(key)
         if theirs is None or key in known or pd.isna(mine["value"]) or pd.isna(theirs["value"]):
             continue
         keys = {"model": findings.model} | dict(zip(same, key, strict=True))
-        findings.rows.append(_independent(mine, theirs, names).row(**keys))
+        findings.rows.append(_independent(mine, theirs, names, levels).row(**keys))
 
 
-def _independent(mine: dict[Any, Any], theirs: dict[Any, Any], names: tuple[str, str]) -> Estimate:
-    """The difference of two numbers, with an interval where both have one."""
+def _level(folder: Path) -> float:
+    """The confidence level of a folder's intervals."""
+    run = find_run(folder)
+    level = None if run is None else run.settings.get("level")
+    return float(level) if isinstance(level, int | float) else 0.95
+
+
+def _independent(
+    mine: dict[Any, Any], theirs: dict[Any, Any], names: tuple[str, str], levels: Sequence[float]
+) -> Estimate:
+    """The difference of two numbers, with a 95% interval where both have one; ``levels``: those of their intervals."""
     value = float(mine["value"] - theirs["value"])
     sizes = [0 if pd.isna(row["n"]) else int(row["n"]) for row in (mine, theirs)]
     notes = (_compared(names, mine["value"], theirs["value"]), "not paired: as if the two were independent")
     ends = [row[name] for row in (mine, theirs) for name in ("ci_low", "ci_high")]
     if any(pd.isna(end) for end in ends) or not np.isfinite(value):
         return Estimate(value, n=min(sizes), notes=(*notes, no_interval("one of the two has none")))
+    quantiles = [float(normal_quantile((1 + level) / 2)) for level in levels]
+    error = float(np.hypot((ends[1] - ends[0]) / quantiles[0], (ends[3] - ends[2]) / quantiles[1])) / 2
     z = float(normal_quantile(0.975))
-    error = float(np.hypot(ends[1] - ends[0], ends[3] - ends[2])) / (2 * z)
     p_value = float(2 * normal_above(abs(value) / error)) if error > 0 else None
     return Estimate(
         value, value - z * error, value + z * error, null_mean=0.0, p_value=p_value, n=min(sizes), notes=notes

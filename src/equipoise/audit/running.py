@@ -346,7 +346,8 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
         for row in findings.rows:
             if row["subject"] is None and row["pool"] in of_edits:
                 add_notes(row, note("unchecked_edits", edits=unchecked))
-    findings.k_told = suite.k_told(settings, [int(row["k"]) for row in findings.rows if row["k"]])
+    of_groups = (row for row in findings.rows if row["metric"] != "recall_at_k")  # whose K are its own
+    findings.k_told = suite.k_told(settings, [int(row["k"]) for row in of_groups if row["k"]])
     return findings
 
 

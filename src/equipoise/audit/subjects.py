@@ -65,10 +65,9 @@ def strata(frame: pd.DataFrame, axes: Sequence[str], asked: Sequence[str]) -> ND
     others = [axis for axis in dict.fromkeys([*axes, *placebos]) if axis in frame and axis not in asked]
     if "set_id" not in frame:
         return codes
-    keys = [frame[column] for column in ("subject", "set_id") if column in frame]
     missing = np.zeros(len(frame), dtype=bool)
     for axis in others:
-        if not (frame[axis].groupby(keys).nunique() > 1).any():
+        if not _varies(frame, axis):
             continue
         levels, names = pd.factorize(frame[axis], sort=True)
         missing |= levels < 0
@@ -107,11 +106,13 @@ def placebo_axes(frame: pd.DataFrame, config: AuditConfig, axes: Sequence[str]) 
 
 
 def _varies(frame: pd.DataFrame, name: str) -> bool:
+    """Whether an axis takes more than one value inside a set; sets without a subject are sets too."""
     if "set_id" not in frame:
         return False
-    keys = [frame[column] for column in ("subject", "set_id") if column in frame]
+    inside = frame[frame["set_id"].notna()]
+    keys = [inside[column] for column in ("subject", "set_id") if column in inside]
     try:
-        return bool((frame[name].groupby(keys).nunique() > 1).any())
+        return bool((inside[name].groupby(keys, dropna=False).nunique() > 1).any())
     except TypeError:  # a column of lists
         return False
 

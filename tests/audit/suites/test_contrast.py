@@ -269,3 +269,14 @@ def test_edits_are_asked_by_the_captions_of_their_source(toy):
     found = toy(rows, vectors, axes=["gender"]).run("contrast", draws=10, seeds=[], k=(5,)).results
     edited = found[(found["pool"] == "edited") & (found["model"] != RANDOM_RANKING)]
     assert edited[edited["metric"] == "bias_at_k"]["n"].tolist() == [150]
+
+
+def test_a_comparison_of_balanced_pools_is_the_difference_of_what_the_audits_say(toy, picked):
+    leaning = toy(*edits(model=1.0, male=64, female=16), axes=["gender"])
+    fair = toy(*edits(male=64, female=16), axes=["gender"])
+    audits = [some.run("contrast", "a", k=(5,), draws=50, seeds=[0, 1, 2]) for some in (leaning, fair)]
+    found = compare(*(audit.folder for audit in audits)).frame()
+    for metric in ("bias_at_k", "max_skew"):
+        keys = {"metric": metric, "pool": "balanced", "k": 5}
+        values = [picked(audit.results[audit.results["model"] != RANDOM_RANKING], **keys).value for audit in audits]
+        assert picked(found, **keys).value == pytest.approx(values[0] - values[1])

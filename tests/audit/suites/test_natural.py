@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from tests.simulations.bands import within
+
+from equipoise.audit import AuditConfig, compare
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.suites import SUITES
 
 DIM = 16
 
@@ -83,3 +89,49 @@ def test_more_groups_have_no_bias_at_k_unless_two_are_named(toy, picked):
     assert any("no Bias@K" in text for text in found.notes)
     named = run("natural", draws=10, seeds=[], pair=("male", "female")).results
     assert picked(named, metric="bias_at_k", k=5).n == 240
+
+
+def test_draws_are_as_many_as_asked_and_intervals_as_wide_as_chance_spreads(toy, picked):
+    found = toy(*pool(lean=6.0), axes=["gender"]).run("natural", k=(5,), draws=999, seeds=[0, 1, 2]).results
+    for name in ("natural", "balanced"):
+        row = picked(found, metric="bias_at_k", pool=name, k=5)
+        assert row.p_value == pytest.approx(2 / 1000, rel=0.01)
+        assert row.ci_high - row.ci_low >= 1.9 * row.null_sd
+    natural, balanced = (picked(found, metric="max_skew", pool=p, k=5).null_sd for p in ("natural", "balanced"))
+    assert balanced > 0.4 * natural, "pools of several seeds share their images"
+
+
+def test_two_audits_are_paired_by_caption_whatever_the_order_of_the_rows(toy, picked):
+    rows, vectors = pool(lean=0.5)
+    first = toy(rows, vectors, axes=["gender"]).run("natural", "a", k=(7,), draws=50, seeds=[])
+    again = toy(rows[::-1], vectors, axes=["gender"]).run("natural", "b", k=(7,), draws=50, seeds=[])
+    same = compare(first.folder, again.folder).frame()
+    assert (same["value"] == 0).all()
+    assert (same[["ci_low", "ci_high"]].fillna(0) == 0).all(axis=None)
+    blind = toy(rows, pool(seed=1)[1], axes=["gender"]).run("natural", "c", k=(7,), draws=50, seeds=[])
+    row = picked(compare(first.folder, blind.folder).frame(), metric="bias_at_k")
+    values = [picked(a.results, metric="bias_at_k", k=7).value for a in (first, blind)]
+    assert row.value == pytest.approx(values[0] - values[1])
+    assert "labels shuffled alike for both" in row.notes
+    assert "240 queries from 120 independent sources" in row.notes
+
+
+@pytest.mark.slow
+def test_a_blind_model_is_not_called_biased_in_the_balanced_pool():
+    """Seeds share most of their images, so that their mean is hardly less a matter of luck than one of them."""
+    alarms, runs = {"natural": 0, "balanced": 0}, 200
+    settings = AuditConfig(axes=("gender",), k=(5,), draws=199, lexicon="none")
+    for number in range(runs):
+        rng = np.random.default_rng([11, number])
+        gender = rng.permutation(np.array(["male"] * 70 + ["female"] * 30, dtype=object))
+        frame = pd.DataFrame({"image_id": [f"i{i}" for i in range(100)], "caption": [f"x {i}" for i in range(100)]})
+        frame = frame.assign(gender=gender)
+        frame.attrs["axes"] = ["gender"]
+        images, texts = rng.normal(size=(100, 8)), rng.normal(size=(100, 8)) + 0.7  # captions point one way
+        unit = [(v / np.linalg.norm(v, axis=1, keepdims=True)).astype(np.float32) for v in (images, texts)]
+        evidence = Evidence(frame, frame["caption"].tolist(), model="m", image_vectors=unit[0], text_vectors=unit[1])
+        for row in SUITES.load("natural").measure(evidence, settings).rows:
+            if row["metric"] == "bias_at_k":
+                alarms[row["pool"]] += row["p_value"] <= 0.05
+    assert within(alarms["natural"] / runs, 0.03, 0.07, runs)
+    assert within(alarms["balanced"] / runs, 0.01, 0.07, runs), "a little too few: each pool counts as the only one"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,6 @@ from equipoise.pace import stages, steps
 __all__ = ["BIAS_K", "SKEW_K", "RankedCaptions", "add_holm", "add_pool", "ranked_captions"]
 
 BIAS_K, SKEW_K = (5, 10), (25, 100)
-MOST_DRAWS = 200
-"""Every draw relabels every list, so there are not more of them."""
 Values = dict[tuple[str, int], NDArray[np.float64]]
 
 
@@ -55,6 +54,10 @@ class RankedCaptions:
     """The groups of Bias@K; none where the axis has more than two and nobody named them."""
     bias_k: tuple[int, ...] = BIAS_K
     skew_k: tuple[int, ...] = SKEW_K
+    names: Sequence[str] = ()
+    """(Q,) a name of each query, which two audits share; without them the queries' values are not kept."""
+    images: Sequence[str] = ()
+    """(I,) the id of each image."""
 
     def values(self, labels: NDArray[np.int32]) -> Values:
         """The metrics of every query under ``labels`` (I,) of the images."""
@@ -81,6 +84,13 @@ class RankedCaptions:
             labels[defined] = rng.permutation(labels[defined])
             yield self.values(labels)
 
+    def shuffle(self, draws: int, seed: int) -> str:
+        """The same for two pools whose :meth:`null` shuffles the same labels of the same images alike."""
+        whole = blake2b(f"{draws} {seed}".encode(), digest_size=12)
+        whole.update("\n".join(self.images).encode())
+        whole.update(np.where(np.isin(np.arange(len(self.labels)), self.owner), self.labels, -2).tobytes())
+        return whole.hexdigest()
+
 
 def ranked_captions(
     source: Source,
@@ -95,12 +105,15 @@ def ranked_captions(
     skew_k: tuple[int, ...] = SKEW_K,
     order: Any = "stable",
     deepest: int = 0,
+    names: Sequence[str] = (),
+    images: Sequence[str] = (),
 ) -> RankedCaptions:
     """Rank the candidates of every query in one pass; ``deepest`` keeps more of the whole ranking than Bias@K needs."""
     codes = np.where(owner >= 0, labels[owner], -1)
     wants = [Want(max(skew_k), codes >= 0), Want(max([*bias_k, deepest]))]
     defined, every = scan(source, wants, candidates=candidates, order=order).rankings
-    return RankedCaptions(defined.indices, every.indices, owner, cluster, labels, n_groups, pair, bias_k, skew_k)
+    rankings = (defined.indices, every.indices)
+    return RankedCaptions(*rankings, owner, cluster, labels, n_groups, pair, bias_k, skew_k, names, images)
 
 
 def add_pool(
@@ -121,7 +134,7 @@ def add_pool(
     ``pair``: the names of the groups of Bias@K.
     """
     actual = [r.values(r.labels) for r in ranked]
-    each = max(2, min(config.draws, MOST_DRAWS) // len(ranked))
+    each = max(2, -(-config.draws // len(ranked)))
     nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(stages(ranked))]
     for metric, k in actual[0]:
         values = np.array([float(a[metric, k].mean()) for a in actual])
@@ -133,9 +146,11 @@ def add_pool(
         told: dict[str, Any] = {**keys, **of_pair(metric, pair), "suite": findings.suite, "published": paper}
         row = estimate.with_notes(beside).row(metric=metric, **told)
         findings.rows.append(row)
-        if len(ranked) == 1:
-            ids = [str(i) for i in range(len(actual[0][metric, k]))]
-            findings.add_queries(actual[0][metric, k], ids, metric=metric, **keys)
+        if len(ranked) == 1 and ranked[0].names:
+            one, of = ranked[0], {"metric": metric, **keys}
+            images = [one.images[i] for i in one.cluster]
+            findings.add_queries(actual[0][metric, k], one.names, cluster=images, **of)
+            findings.add_draws(drawn[0], n=len(one.names), shuffle=one.shuffle(each, config.seed), **of)
 
 
 def add_holm(rows: Sequence[dict[str, Any]]) -> None:
@@ -168,7 +183,9 @@ def _estimate(
         return seeded.with_notes(*of_sources(ranked.cluster))
     value, null = float(values[0]), drawn[0]
     p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
-    low, high = mean_interval(queries, clusters=ranked.cluster, level=config.level) or (None, None)
+    spread = float(null.std(ddof=1))  # all queries see the same images: captions alone would say too little of them
+    interval = mean_interval(queries, clusters=ranked.cluster, level=config.level, least_error=spread)
+    low, high = interval or (None, None)
     if low is not None and high is not None:
         low, high = max(low, possible[0]), min(high, possible[1])
     return Estimate(
@@ -176,11 +193,14 @@ def _estimate(
         low,
         high,
         null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)),
+        null_sd=spread,
         p_value=p.value,
         p_randomised=p.randomised,
         n=len(queries),
         n_groups=ranked.n_groups,
-        notes=("interval over captions, those of one image together", *of_sources(ranked.cluster)),
+        notes=(
+            "interval over captions, those of one image together, and at least as wide as chance spreads",
+            *of_sources(ranked.cluster),
+        ),
         level=config.level,
     )

@@ -40,6 +40,7 @@ __all__ = [
     "add_retrieval",
     "add_subjects",
     "add_values",
+    "drawn_together",
     "favoured_groups",
     "metrics_of",
     "seeded_estimate",
@@ -63,8 +64,10 @@ def seeded_estimate(
 ) -> Estimate:
     """The mean of ``values`` (S,), one per seed; ``draws`` (S, R) of each seed's null.
 
-    The interval is over seeds, which say how far the choice of the pool moves the number, and at least as wide as the
-    spread of chance, which says how far other images would. It does not leave the ``possible`` range.
+    The pools of all seeds share most of their images, so their mean spreads by chance about as one of them does, not
+    less: each draw of a seed, moved to the common mean, is a draw of the null. The interval is over seeds, which say
+    how far the choice of the pool moves the number, and at least as wide as the spread of chance, which says how far
+    other images would. It does not leave the ``possible`` range.
 
     >>> draws = [[0.0, 0.1], [0.1, 0.2]]
     >>> about = {"alternative": "greater", "n": 9, "n_groups": 2, "possible": (0, 1)}
@@ -73,7 +76,7 @@ def seeded_estimate(
     (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, and at least as wide as chance spreads'))
     """
     means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
-    value, together = float(means.mean()), null.mean(axis=0)
+    value, together = float(means.mean()), drawn_together(null)
     p = p_values(value, together, alternative=alternative, rng=np.random.default_rng(config.seed))
     spread_of_chance = float(together.std(ddof=1))
     interval = mean_interval(means, level=config.level, least_error=spread_of_chance)
@@ -96,6 +99,16 @@ def seeded_estimate(
         notes=(seeds, about),
         level=config.level,
     )
+
+
+def drawn_together(draws: ArrayLike) -> NDArray[np.float64]:
+    """The draws (S, R) of the nulls of S pools that share most of their images, as those of their mean: (S R,).
+
+    >>> drawn_together([[0.0, 0.2], [0.1, 0.3]]).round(2).tolist()
+    [0.05, 0.25, 0.05, 0.25]
+    """
+    null = np.asarray(draws, dtype=np.float64)
+    return np.asarray((null - null.mean(axis=1, keepdims=True) + null.mean()).ravel())
 
 
 def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None) -> list[str]:

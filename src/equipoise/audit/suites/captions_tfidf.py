@@ -54,24 +54,40 @@ def without_words(captions: Sequence[str], words: Lexicon) -> list[str]:
     return words.mask_all([c.lower() for c in captions], token=" ")
 
 
-def rank_tfidf(captions: Sequence[str], image: NDArray[np.int64], labels: NDArray[np.int32]) -> RankedCaptions:
+def rank_tfidf(
+    captions: Sequence[str],
+    image: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    *,
+    names: Sequence[str] = (),
+    images: Sequence[str] = (),
+) -> RankedCaptions:
     """Caption-to-caption retrieval by scikit-learn's default TF-IDF; ``image`` (Q,) is each caption's image."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectors = TfidfVectorizer().fit_transform(captions).astype(np.float64)
     columns = vectors.T.tocsr()
     source = ScoreBlocks(len(captions), len(captions), lambda a, b: (vectors[a:b] @ columns).toarray())
-    return ranked_captions(source, image, image, labels, Candidates(image_owner=image, query_owner=image))
+    others = Candidates(image_owner=image, query_owner=image)
+    return ranked_captions(source, image, image, labels, others, names=names, images=images)
 
 
-def rank_random(image: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> RankedCaptions:
+def rank_random(
+    image: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    seed: int,
+    *,
+    names: Sequence[str] = (),
+    images: Sequence[str] = (),
+) -> RankedCaptions:
     """Every caption ranks the images at random, each by a draw of its own."""
     n = len(labels)
 
     def block(start: int, stop: int) -> NDArray[np.float32]:
         return np.stack([np.random.default_rng([seed, row]).random(n, dtype=np.float32) for row in range(start, stop)])
 
-    return ranked_captions(ScoreBlocks(len(image), n, block), np.arange(n), image, labels, Candidates())
+    source = ScoreBlocks(len(image), n, block)
+    return ranked_captions(source, np.arange(n), image, labels, Candidates(), names=names, images=images)
 
 
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
@@ -94,10 +110,10 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     published: Published = PUBLISHED if (len(images), len(frame)) == VAL2017 else {}
 
     def tfidf(some: pd.DataFrame, labels: NDArray[np.int32], _: int) -> RankedCaptions:
-        return rank_tfidf(some["text"].tolist(), some["at"].to_numpy(), labels)
+        return rank_tfidf(some["text"].tolist(), some["at"].to_numpy(), labels, **_names(some))
 
     def random(some: pd.DataFrame, labels: NDArray[np.int32], seed: int) -> RankedCaptions:
-        return rank_random(some["at"].to_numpy(), labels, seed)
+        return rank_random(some["at"].to_numpy(), labels, seed, **_names(some))
 
     pair = (groups.names[0], groups.names[1])
     keys: dict[str, Any] = {"axis": "gender", "variant": "gensynth", "source": "GenSynth, Table 1", "pair": pair}
@@ -115,6 +131,16 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
                 add_pool(findings, model, "balanced", pools, config, published=beside["balanced"], **keys)
             add_holm([row for row in findings.rows if row["model"] == model])
     return findings
+
+
+def _names(captions: pd.DataFrame) -> dict[str, list[str]]:
+    """A name of each caption that two audits of one file share, and the id of each image, by its number ``at``."""
+    numbers = captions.groupby("image_id", sort=False).cumcount()
+    ids = captions.drop_duplicates("at").sort_values("at")["image_id"]
+    return {
+        "names": [f"{image}/{number}" for image, number in zip(captions["image_id"], numbers, strict=True)],
+        "images": ids.astype(str).tolist(),
+    }
 
 
 def _balanced(

@@ -29,7 +29,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings, Key
 from equipoise.audit.subjects import SetStructure
 from equipoise.audit.suite import Suite
-from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
+from equipoise.audit.suites._retrieval import add_retrieval, add_values, drawn_together, metrics_of, seeded_estimate
 from equipoise.data.results import RANDOM_RANKING
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
@@ -217,7 +217,7 @@ class _Asked:
                 if not metrics_of(variant, [metric], self.pair):
                     continue
                 values, draws, shuffles = [], [], []
-                for part in steps(parts):
+                for seed, part in zip(self.config.seeds, steps(parts), strict=True):
                     retrieved = evaluate(
                         part["source"],
                         self.groups,
@@ -232,7 +232,9 @@ class _Asked:
                     null = chance(retrieved, draws=self.config.draws, seed=self.config.seed)
                     draws.append(null.suite[metric])
                     shuffles.append(null.shuffle)
-                    add_values(findings, retrieved, part["queries"], part["clusters"], **keys)
+                    # by seed: a caption of many pools must not count more in a comparison than it does here
+                    names = [f"{seed}: {name}" for name in part["queries"]]
+                    add_values(findings, retrieved, names, part["clusters"], **keys)
                 if max(np.ptp(some) for some in draws) <= 0:
                     findings.note(f"balanced, K = {k}: {metric} left out, no pool has more than K images of two groups")
                     continue
@@ -249,7 +251,8 @@ class _Asked:
                 findings.add(noted, metric=metric, variant=variant, k=k, **of_pair(metric, self.pair), **keys)
                 if all(shuffles):
                     together: dict[str, Key] = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
-                    findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)
+                    drawn = drawn_together(draws)
+                    findings.add_draws(drawn, metric=metric, variant=variant, k=k, **together, **keys)
         self._add_random(findings, "balanced", chosen[0], parts[0]["clusters"])
 
     def _add_random(self, findings: Findings, pool: str, inside: Mask, clusters: NDArray[Any]) -> None:

@@ -110,6 +110,8 @@ def _ranked(
         skew_k=config.k or SKEW_K,
         order=evidence.tie_order(config.seed),
         deepest=max(RECALL_K),
+        names=[captions.names[i] for i in at],
+        images=evidence.frame["image_id"].astype(str).tolist(),
     )
 
 
