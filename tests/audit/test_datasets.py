@@ -315,6 +315,8 @@ def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp
         Table.create(tmp_path / "u", [d | {"set_id": None, "source_id": None} for d in data], axes=["gender"]).path
     )
     assert alone.sources is None
+    jobs = pd.DataFrame({"image_id": [*"abcdefgh"], "subject": ["cook"] * 4 + ["nurse"] * 4, "set_id": [*"11221122"]})
+    assert len(set(replace(dataset, frame=jobs).sources)) == 4  # sets of one name and two subjects are two
 
 
 def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path):

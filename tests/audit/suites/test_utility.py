@@ -110,6 +110,15 @@ def test_images_of_one_set_are_not_independent():
     assert widths[1] > 2 * widths[0]
 
 
+def test_sets_of_one_name_and_two_subjects_are_two(scored):
+    suite = SUITES.load("utility")
+    rows = [("cat", "1"), ("cat", "1"), ("cat", "2"), ("dog", "1"), ("dog", "2"), ("dog", "2")]
+    frame = pd.DataFrame(rows, columns=["subject", "set_id"]).assign(image_id=[*"abcdef"])
+    found = suite.measure(scored(suite, frame, lambda row, text: 1.0), AuditConfig())
+    clusters = found.query_frame()["cluster"].tolist()
+    assert clusters == ["cat: 1", "cat: 1", "cat: 2", "dog: 1", "dog: 2", "dog: 2"]
+
+
 def test_images_without_captions_ask_for_none(toy, picked):
     rows, vectors = photos(0.1, n=6)
     rows[0]["captions"] = None

@@ -17,6 +17,7 @@ from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
+from equipoise.data.labels import set_numbers
 from equipoise.data.readers.files import plain_lines
 from equipoise.data.readers.files.mapped import axes_named
 from equipoise.data.sampling import some_ids, some_of
@@ -57,9 +58,8 @@ class Dataset:
         """
         frame = self.frame
         ids = frame["image_id"].astype(str)
-        keys = "image " + ids
-        if "set_id" in frame and frame["set_id"].notna().any():
-            keys = keys.where(frame["set_id"].isna(), "set " + frame["set_id"].astype(str))
+        sets = pd.Series(set_numbers(frame), index=frame.index)
+        keys = ("image " + ids).where(sets < 0, "set " + sets.astype(str))
         if "source_id" in frame and frame["source_id"].notna().any():
             source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
             keys = keys.where(source.isna(), "image " + source.astype(str))
