@@ -352,6 +352,38 @@ def test_captions_alone_are_labelled_by_their_words(tmp_path):
     assert "captions, lexicon equipoise" in str(found)
 
 
+def test_a_group_named_0_or_false_is_a_group(tmp_path):
+    told = [{"image_id": i, "caption": "a person", "sex": i % 2, "tall": i % 2 == 0} for i in range(4)]
+    told[2] |= {"sex": "", "tall": None}
+    told += [{"image_id": 2, "caption": "somebody", "sex": 0, "tall": True}]  # said by the second row of the image
+    file = _written(tmp_path / "x.jsonl", "\n".join(map(json.dumps, told)))
+    groups = read_dataset(file, axes=["sex", "tall"]).groups
+    assert {axis: of.counts().tolist() for axis, of in groups.items()} == {"sex": [2, 2], "tall": [2, 2]}
+    assert groups["sex"].names == ("0", "1")
+
+
+@pytest.mark.parametrize("shape", ["csv", "json text", "jsonl"])
+def test_objects_of_a_file_are_whole_words(tmp_path, shape):
+    objects: list = [["dog", "hot dog"] if i % 2 else ["car"] for i in range(40)]
+    objects[0] = None
+    frame = pd.DataFrame({"image_id": range(40), "caption": "a ride", "gender": ["female", "male"] * 20})
+    frame["objects"] = [";".join(some or []) for some in objects] if shape == "csv" else objects
+    if shape == "json text":
+        frame["objects"] = [None if some is None else json.dumps(some) for some in objects]
+    file = tmp_path / ("x.jsonl" if shape == "jsonl" else "x.csv")
+    file.write_text(frame.to_json(orient="records", lines=True) if shape == "jsonl" else frame.to_csv(index=False))
+    found = audit_dataset(file, axes=["gender"], settings=GUESSED_ONCE)
+    assert set(found.axes[0].leanings["object"].table["item"]) == {"car", "dog", "hot dog"}
+
+
+def test_a_column_of_the_axis_gives_way_to_the_one_that_is_named(tmp_path):
+    file = _written(tmp_path / "x.csv", "image_id,caption,gender,sex\na,x,,f\nb,y,z,m\n")
+    dataset = read_dataset(file, axes=["gender=sex"])
+    assert dataset.groups["gender"].names == ("f", "m")
+    assert "sex" not in dataset.frame
+    assert list(read_dataset(file, axes=["gender=sex", "sex"]).groups) == ["gender", "sex"]
+
+
 @pytest.mark.parametrize(
     ("make", "options", "sentence"),
     [

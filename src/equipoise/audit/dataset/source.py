@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.captions import known_captions
-from equipoise.audit.captions.reading import USUAL, CaptionColumns, read_records, suffix_of
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, is_empty, read_records, suffix_of
 from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
@@ -101,11 +101,13 @@ def read_dataset(
         frame, known = _some(_from_file(path, columns), limit, sample, seed), ()
     named = axes_named(axes)
     axes = tuple(named)
-    for axis, column in named.items():
-        if column != axis:
-            if column not in frame:
-                raise UnknownNameError(f"column of {path}", column, map(str, frame.columns))
-            frame = frame.rename(columns={column: axis})
+    moved = {axis: column for axis, column in named.items() if column != axis}
+    for column in moved.values():
+        if column not in frame:
+            raise UnknownNameError(f"column of {path}", column, map(str, frame.columns))
+    # a column that already has the axis's name gives way
+    gone = [column for column in moved.values() if column not in named]
+    frame = frame.assign(**{axis: frame[column] for axis, column in moved.items()}).drop(columns=gone)
     captions = known_captions(frame)
     frame = joined(frame, axes)
     notes: list[str] = frame.attrs["label_notes"]
@@ -168,9 +170,14 @@ def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
         row = rows.setdefault(record.image_id, {"image_id": record.image_id, "captions": []})
         row["captions"] += [text for text in record.captions if text.strip()]
         for name, value in record.fields.items():
-            if name not in row and not isinstance(value, list | dict):
-                row[name] = value or None
+            if row.get(name) is None and (not isinstance(value, list | dict) or _is_list(name, value)):
+                row[name] = None if is_empty(value) else value
     return pd.DataFrame(list(rows.values()))
+
+
+def _is_list(name: str, value: Any) -> bool:
+    """Whether a cell is a list of names that is read; other lists and objects of JSON are not."""
+    return name in LISTS and isinstance(value, list) and all(isinstance(item, str | int) for item in value)
 
 
 def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFrame:
