@@ -384,6 +384,25 @@ def test_a_column_of_the_axis_gives_way_to_the_one_that_is_named(tmp_path):
     assert list(read_dataset(file, axes=["gender=sex", "sex"]).groups) == ["gender", "sex"]
 
 
+def test_tables_of_intervals_say_their_level(tmp_path):
+    rows_of = [row | {"objects": ["bed" if row["gender"] == "female" else "car"]} for row in people(100)]
+    table = Table.create(tmp_path / "t", [{k: v for k, v in row.items() if k != "captions"} for row in rows_of],
+                         axes=["gender"], columns={"objects": "list<string>", "age": "string"})  # fmt: skip
+    heads = [line for line in str(audit_dataset(table.path, settings=replace(FAST, level=0.8))).splitlines()
+             if "interval " in line]  # fmt: skip
+    assert len(heads) == 3
+    assert all("80% interval" in line for line in heads)
+
+
+def test_captions_of_one_word_have_no_map(tmp_path):
+    texts = ["horse a", "horse b", "horse c"]  # one letter is no word
+    frame = pd.DataFrame({"image_id": range(60), "caption": texts * 20, "gender": ["female", "male"] * 30})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    audit_dataset(tmp_path / "x.csv", tmp_path / "out", axes=["gender"], settings=GUESSED_ONCE)
+    assert (tmp_path / "out" / "clusters_gender.csv").exists()
+    assert not list((tmp_path / "out").glob("map_*"))
+
+
 @pytest.mark.parametrize(
     ("make", "options", "sentence"),
     [
