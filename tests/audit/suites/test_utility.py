@@ -84,6 +84,13 @@ def test_a_label_column_comes_before_the_subject(toy, picked):
     assert "(label)" in row.notes
 
 
+def test_classes_may_be_numbers(scored):
+    frame = pd.DataFrame({"image_id": ["a", "b", "c"], "label": [0, 1, 1]})
+    suite = SUITES.load("utility")
+    found = suite.measure(scored(suite, frame, lambda row, text: str(row["label"]) in text), AuditConfig()).frame()
+    assert found[["value", "n"]].to_numpy().tolist() == [[1.0, 3]]
+
+
 def test_ties_share_their_credit_and_missing_classes_are_dropped(scored):
     frame = pd.DataFrame({"image_id": ["a", "b", "c"], "subject": ["cat", "dog", None]})
     suite = SUITES.load("utility")

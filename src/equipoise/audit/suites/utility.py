@@ -80,7 +80,8 @@ def _add_accuracy(findings: Findings, evidence: Evidence, config: AuditConfig) -
     frame = evidence.frame
     column = _class_column(frame)
     classes, prompts = _classes(frame, config)
-    wanted = pd.Index(classes).get_indexer(pd.Index(frame[column].astype(object).where(frame[column].notna(), None)))
+    own = pd.Index([None if pd.isna(cell) else str(cell) for cell in frame[column]], dtype=object)
+    wanted = pd.Index(classes).get_indexer(own)
     how = joined_prompts(config)
     credit = np.zeros(len(frame))
     for rows, scores in evidence.image_blocks(prompts, how):
