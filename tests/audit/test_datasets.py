@@ -331,6 +331,8 @@ def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp
         Table.create(tmp_path / "u", [d | {"set_id": None, "source_id": None} for d in data], axes=["gender"]).path
     )
     assert alone.sources is None
+    jobs = pd.DataFrame({"image_id": [*"abcdefgh"], "subject": ["cook"] * 4 + ["nurse"] * 4, "set_id": [*"11221122"]})
+    assert len(set(replace(dataset, frame=jobs).sources)) == 4  # sets of one name and two subjects are two
 
 
 def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path):
@@ -364,6 +366,57 @@ def test_captions_alone_are_labelled_by_their_words(tmp_path):
     assert found.axes[0].counts.counts == {"male": 40, "female": 20}
     assert found.axes[0].counts.n_undefined == 1
     assert "captions, lexicon equipoise" in str(found)
+
+
+def test_a_group_named_0_or_false_is_a_group(tmp_path):
+    told = [{"image_id": i, "caption": "a person", "sex": i % 2, "tall": i % 2 == 0} for i in range(4)]
+    told[2] |= {"sex": "", "tall": None}
+    told += [{"image_id": 2, "caption": "somebody", "sex": 0, "tall": True}]  # said by the second row of the image
+    file = _written(tmp_path / "x.jsonl", "\n".join(map(json.dumps, told)))
+    groups = read_dataset(file, axes=["sex", "tall"]).groups
+    assert {axis: of.counts().tolist() for axis, of in groups.items()} == {"sex": [2, 2], "tall": [2, 2]}
+    assert groups["sex"].names == ("0", "1")
+
+
+@pytest.mark.parametrize("shape", ["csv", "json text", "jsonl"])
+def test_objects_of_a_file_are_whole_words(tmp_path, shape):
+    objects: list = [["dog", "hot dog"] if i % 2 else ["car"] for i in range(40)]
+    objects[0] = None
+    frame = pd.DataFrame({"image_id": range(40), "caption": "a ride", "gender": ["female", "male"] * 20})
+    frame["objects"] = [";".join(some or []) for some in objects] if shape == "csv" else objects
+    if shape == "json text":
+        frame["objects"] = [None if some is None else json.dumps(some) for some in objects]
+    file = tmp_path / ("x.jsonl" if shape == "jsonl" else "x.csv")
+    file.write_text(frame.to_json(orient="records", lines=True) if shape == "jsonl" else frame.to_csv(index=False))
+    found = audit_dataset(file, axes=["gender"], settings=GUESSED_ONCE)
+    assert set(found.axes[0].leanings["object"].table["item"]) == {"car", "dog", "hot dog"}
+
+
+def test_a_column_of_the_axis_gives_way_to_the_one_that_is_named(tmp_path):
+    file = _written(tmp_path / "x.csv", "image_id,caption,gender,sex\na,x,,f\nb,y,z,m\n")
+    dataset = read_dataset(file, axes=["gender=sex"])
+    assert dataset.groups["gender"].names == ("f", "m")
+    assert "sex" not in dataset.frame
+    assert list(read_dataset(file, axes=["gender=sex", "sex"]).groups) == ["gender", "sex"]
+
+
+def test_tables_of_intervals_say_their_level(tmp_path):
+    rows_of = [row | {"objects": ["bed" if row["gender"] == "female" else "car"]} for row in people(100)]
+    table = Table.create(tmp_path / "t", [{k: v for k, v in row.items() if k != "captions"} for row in rows_of],
+                         axes=["gender"], columns={"objects": "list<string>", "age": "string"})  # fmt: skip
+    heads = [line for line in str(audit_dataset(table.path, settings=replace(FAST, level=0.8))).splitlines()
+             if "interval " in line]  # fmt: skip
+    assert len(heads) == 3
+    assert all("80% interval" in line for line in heads)
+
+
+def test_captions_of_one_word_have_no_map(tmp_path):
+    texts = ["horse a", "horse b", "horse c"]  # one letter is no word
+    frame = pd.DataFrame({"image_id": range(60), "caption": texts * 20, "gender": ["female", "male"] * 30})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    audit_dataset(tmp_path / "x.csv", tmp_path / "out", axes=["gender"], settings=GUESSED_ONCE)
+    assert (tmp_path / "out" / "clusters_gender.csv").exists()
+    assert not list((tmp_path / "out").glob("map_*"))
 
 
 @pytest.mark.parametrize(

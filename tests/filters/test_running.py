@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from PIL import Image
 from typer.testing import CliRunner
 
 from equipoise.cli.filter import filter as command
@@ -350,3 +351,35 @@ def test_a_step_that_drops_everything_shows_its_scores_beside_its_threshold(tmp_
     with pytest.raises(InputError, match="no encoder is named; give one with -m"):
         run(table, read_steps("people,duplicates"), tmp_path / "early")
     assert not (tmp_path / "early").exists()
+
+
+def test_sets_of_one_name_and_two_subjects_are_two(tmp_path):
+    """Numbered anew in each subject: a black picture takes its own set with it, and no other."""
+    picture = Image.new("RGB", (8, 8), "white")
+    rows = [
+        {"image_id": f"{job}-{number}-{group}", "subject": job, "set_id": number, "gender": group, "image": picture}
+        for job in ("cook", "nurse")
+        for number in ("1", "2")
+        for group in ("female", "male")
+    ]
+    rows[0]["image"] = Image.new("RGB", (8, 8), "black")
+    table = Table.create(tmp_path / "table", rows, axes=["gender"])
+    steps = [Step.of("safety", preset="black")]
+    done = run(table, steps, tmp_path / "run")
+    gone = done.table.to_pandas(["image_id", "keep"]).query("~keep")["image_id"].tolist()
+    assert gone == ["cook-1-female", "cook-1-male"]
+    sets = done.funnel[done.funnel["unit"] == "set"]
+    assert sets[["subject", "kept", "dropped"]].to_numpy().tolist() == [["cook", 1, 1], ["nurse", 2, 0]]
+    assert "8 images, 4 sets" in planned(table, steps)
+    left = np.array([row["gender"] == "female" for row in rows])
+    assert RemainingImages(table, left).sets.tolist() == [0, 1, 2, 3]  # one image of each, and still four sets
+
+
+def test_sets_that_run_across_subjects_are_whole(images):
+    rows = [
+        {"image_id": f"{number}-{job}", "subject": job, "set_id": number}
+        for number in "12"
+        for job in ("cook", "nurse")
+    ]
+    table = images([*rows, {"image_id": "alone", "subject": "cook"}])
+    assert RemainingImages(table).sets.tolist() == [0, 0, 1, 1, 2]

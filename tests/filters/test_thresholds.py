@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.filters.thresholds import learn_thresholds
 
@@ -94,6 +96,26 @@ def test_counts_come_from_a_run_of_detectability(images, embedded, tmp_path):
         recognised_counts(table)
     with pytest.raises(InputError, match="race"):
         recognised_counts(done.table, ["race"])
+
+
+def test_sets_of_one_name_are_counted_by_subject(images):
+    from equipoise.filters import learned_from_people, recognised_counts
+
+    rows = [
+        {"image_id": f"{job}-{number}-{i}", "subject": job, "set_id": number, "gender": "female", "score": i < hits}
+        for job, number, hits in (("nurse", "1", 2), ("cook", "1", 0), ("cook", "2", 1))
+        for i in range(2)
+    ]
+    scores = pd.DataFrame(rows)[["image_id", "score"]].rename(columns={"score": "score_detect_gender"})
+    scores["score_detect_gender"] = scores["score_detect_gender"].astype(float)
+    table = images(pd.DataFrame(rows).drop(columns="score"))
+    table.add_layer("found", scores, columns={"score_detect_gender": "float64"})
+    read = Table.open(table.path, layers=["found"])
+    counts = recognised_counts(read)["gender"]
+    assert counts.to_dict() == {("cook", "1"): 0, ("cook", "2"): 1, ("nurse", "1"): 2}
+    with pytest.raises(InputError, match="several subjects have a set of the same name"):
+        learned_from_people(read, pd.Series({"1": True, "2": False}))
+    assert dict(learned_from_people(read, counts > 1).thresholds) == {"gender": 2}
 
 
 def test_learned_thresholds_are_a_preset_of_ones_own(tmp_path):

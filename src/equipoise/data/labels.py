@@ -1,5 +1,7 @@
 """Pictures and their placebo twins: the same picture again, changed in something that is no group of people.
 
+Which pictures are one counterfactual set.
+
 Columns of groups as every reader of a table sees them: spellings joined, words for "not known" read as null.
 
 Tables keep their bytes: labels are joined when they are read to be counted, by the rule of
@@ -22,7 +24,7 @@ from equipoise.text.labels import read_labels
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["PLACEBO", "label_layer", "with_joined_labels", "without_twins"]
+__all__ = ["PLACEBO", "label_layer", "set_names", "set_numbers", "with_joined_labels", "without_twins"]
 
 
 SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
@@ -58,6 +60,45 @@ def with_joined_labels(frame: pd.DataFrame, axes: Iterable[str]) -> tuple[pd.Dat
     joined = frame.assign(**columns)
     joined.attrs = dict(frame.attrs)
     return joined, notes
+
+
+def set_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
+    """(n,) the number of each image's set, from 0 in the order they come; -1 for an image without one.
+
+    Names of sets may begin anew for every subject, so two subjects with a set of one name have two sets. Where no set
+    would then have two images, sets run across subjects, and the name alone counts.
+
+    >>> frame = pd.DataFrame({"subject": ["cook", "cook", "nurse", "nurse"], "set_id": ["1", "1", "1", None]})
+    >>> set_numbers(frame).tolist()
+    [0, 0, 1, -1]
+    >>> set_numbers(frame.assign(subject=["cook", "nurse", "pilot", "judge"])).tolist()
+    [0, 0, 0, -1]
+    """
+    if "set_id" not in frame:
+        return np.full(len(frame), -1, dtype=np.int64)
+    names = pd.factorize(frame["set_id"])[0].astype(np.int64)
+    if "subject" not in frame:
+        return names
+    known = names >= 0
+    subjects = pd.factorize(frame["subject"])[0].astype(np.int64) + 1  # 0: all images without a subject
+    numbers = names.copy()
+    numbers[known] = pd.factorize((subjects * (names.max(initial=0) + 1) + names)[known])[0]
+    return numbers if (np.bincount(numbers[known]) > 1).any() else names
+
+
+def set_names(frame: pd.DataFrame) -> NDArray[np.object_]:
+    """(n,) the set of each image by name; with the subject's before it where subjects have sets of one name.
+
+    >>> frame = pd.DataFrame({"subject": ["cook", "cook", "nurse", "nurse"], "set_id": ["1", "1", "1", "2"]})
+    >>> set_names(frame).tolist()
+    ['cook: 1', 'cook: 1', 'nurse: 1', 'nurse: 2']
+    >>> set_names(frame[2:]).tolist()
+    ['1', '2']
+    """
+    names = frame["set_id"].astype(object)
+    if not np.array_equal(set_numbers(frame), pd.factorize(names)[0]):
+        names = (frame["subject"].astype(str) + ": " + names.astype(str)).where(names.notna(), None)
+    return names.to_numpy(dtype=object)
 
 
 def _holds_lists(column: pd.Series[Any]) -> bool:

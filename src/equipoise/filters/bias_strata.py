@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.labels import set_numbers
 from equipoise.measure.groups import Groups
 
 __all__ = ["PLACEBO", "Within", "held_axes", "strata_of"]
@@ -71,9 +72,6 @@ def strata_of(frame: pd.DataFrame, groups: Groups, others: Sequence[str] = ()) -
         codes = _codes(frame, column)
         if codes is None:
             continue
-        if column == "set_id" and subjects is not None:  # names of sets may begin anew for every subject
-            apart = _together(subjects, codes)
-            codes = apart if (_kinds(apart, groups)[0] > 1).any() else codes
         sizes, kinds = _kinds(codes, groups)
         if not (sizes > 1).any():
             continue
@@ -172,8 +170,7 @@ def _codes(frame: pd.DataFrame, column: str) -> Codes | None:
     """Numbers for the values of a column, one of its own for every missing one; ``None`` if all are missing."""
     if column not in frame or frame[column].isna().all():
         return None
-    codes, names = pd.factorize(frame[column], use_na_sentinel=True)
+    codes = set_numbers(frame) if column == "set_id" else pd.factorize(frame[column])[0].astype(np.int64)
     missing = codes < 0
-    codes = codes.astype(np.int64)
-    codes[missing] = len(names) + np.arange(int(missing.sum()))
+    codes[missing] = codes.max(initial=-1) + 1 + np.arange(int(missing.sum()))
     return codes

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.labels import set_numbers
 from equipoise.engine.progress import Heartbeat
 from equipoise.filters.bias import BiasTest, bias_test
 from equipoise.filters.bias_strata import held_axes, strata_of
@@ -190,7 +191,7 @@ def funnel_of(frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepO
     >>> funnel_of(frame, ["gender"], [StepOutcome("x", yes, no, no, yes)]).values.tolist()[0]
     ['x', 'gender', 'f', 'cook', 0, 1, 'image']
     """
-    subject = _filled(frame, "subject")
+    subject, numbers = _filled(frame, "subject"), set_numbers(frame)
     parts = []
     for outcome in outcomes:
         there = outcome.before
@@ -198,9 +199,10 @@ def funnel_of(frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepO
         for axis in axes:
             parts.append(_counted(base.assign(group=_filled(frame, axis)[there]), outcome.label, axis, "image"))
         parts.append(_counted(base.assign(group=""), outcome.label, "", "image"))
-        if "set_id" in frame and frame["set_id"].notna().any():
-            sets = base.assign(set=frame["set_id"].to_numpy()[there]).dropna(subset="set")
-            lost = sets.groupby("set", sort=False).agg(subject=("subject", "first"), gone=("gone", "all"))
+        if (numbers >= 0).any():
+            sets = base.assign(set=numbers[there])
+            whole = sets[sets["set"] >= 0].groupby("set", sort=False)
+            lost = whole.agg(subject=("subject", "first"), gone=("gone", "all"))
             parts.append(_counted(lost.assign(group=""), outcome.label, "", "set"))
     if not parts:
         return pd.DataFrame(columns=list(FUNNEL_COLUMNS))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Vectors
 from equipoise.data import Table
-from equipoise.data.labels import with_joined_labels
+from equipoise.data.labels import set_numbers, with_joined_labels
 from equipoise.data.schema import schema_for
 from equipoise.data.shard_writer import is_finished
 from equipoise.engine import Asking
@@ -129,12 +129,12 @@ class RemainingImages:
     @cached_property
     def sets(self) -> NDArray[np.int64]:
         """(n,) the number of each image's set; an image without a set is one of its own."""
-        if "set_id" not in self.frame or self.frame["set_id"].isna().all():
-            return np.arange(len(self), dtype=np.int64)
-        codes, names = pd.factorize(self.frame["set_id"])
-        codes = codes.astype(np.int64)
-        codes[codes < 0] = len(names) + np.arange(int((codes < 0).sum()))
-        return codes
+        names = [name for name in ("set_id", "subject") if name in self.table.types]
+        numbers = set_numbers(self.table.to_pandas(names))  # of all rows, so that a set stays the same in every step
+        numbers = numbers if self.alive is None else numbers[self.alive]
+        alone = numbers < 0
+        numbers[alone] = len(self.table) + np.arange(int(alone.sum()))
+        return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
     def column(self, name: str) -> pd.Series[Any]:
         """One column of the n images; a column the table lacks is an InputError."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data import Table
+from equipoise.data.labels import set_numbers
 from equipoise.data.settings import fitting_all, toml_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FILTERS, Filter
@@ -115,9 +116,9 @@ def planned(
 ) -> str:
     """What a run would do, in lines for a person; no model is loaded and nothing is written."""
     check_columns(table, steps)
-    kept = table.to_pandas(["set_id"], only_kept="keep" in table.columns)["set_id"]
+    sets = set_numbers(table.to_pandas(["set_id", "subject"], only_kept="keep" in table.columns))
     axes = ", ".join(table.axes) or "none"
-    lines = [f"{table.path}: {len(kept):,} images, {kept.nunique():,} sets, axes {axes}"]
+    lines = [f"{table.path}: {len(sets):,} images, {sets.max(initial=-1) + 1:,} sets, axes {axes}"]
     for number, step in enumerate(steps, 1):
         preset = f" (preset {step.preset})" if step.preset else ""
         lines.append(f"{number}. {step.label}{preset}: {FILTERS.get(step.name).summary}")

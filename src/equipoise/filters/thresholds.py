@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Flags
 from equipoise.data import Table
+from equipoise.data.labels import set_numbers
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.groups import Groups
@@ -163,7 +164,8 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
     """How many images of each set were recognised on each axis: what thresholds are learned from.
 
     ``table`` is read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
-    recognised); one row per ``set_id``, one column per axis.
+    recognised); one row per ``set_id``, or per ``subject`` and ``set_id`` where subjects have sets of one name, and one
+    column per axis.
     """
     prefix = "score_detect_"
     known = [name.removeprefix(prefix) for name in table.columns if name.startswith(prefix)]
@@ -173,17 +175,27 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
         if axis not in known:
             raise UnknownNameError("axis with scores of detectability", axis, known)
     chosen = list(axes) or [axis for axis in known if axis in table.axes]
-    frame = table.to_pandas(["set_id", *(prefix + axis for axis in chosen)])
-    hits = {axis: frame[prefix + axis].fillna(-1) > 0 for axis in chosen}
-    return pd.DataFrame(hits).groupby(frame["set_id"], sort=True).sum().astype(int)
+    frame = table.to_pandas(["set_id", "subject", *(prefix + axis for axis in chosen)])
+    frame = frame.assign(set=set_numbers(frame))[frame["set_id"].notna()]
+    hits = pd.DataFrame({axis: frame[prefix + axis].fillna(-1) > 0 for axis in chosen})
+    counts = hits.groupby(frame["set"]).sum().astype(int)
+    names = frame.drop_duplicates("set").set_index("set")[["subject", "set_id"]]
+    unique = names["set_id"].is_unique
+    counts.index = pd.Index(names["set_id"]) if unique else pd.MultiIndex.from_frame(names)
+    return counts.sort_index()
 
 
 def learned_from_people(table: Table, accepted: pd.Series[Any], axes: Sequence[str] = ()) -> LearnedThresholds:
-    """Thresholds from a review: ``accepted`` says by ``set_id`` whether people would let the set stay.
+    """Thresholds from a review: ``accepted`` says by set, named as in the counts, whether people would let it stay.
 
     ``accepted`` comes from :func:`equipoise.review.labels.accepted_items`; ``table`` as for :func:`recognised_counts`.
     """
     counts = recognised_counts(table, axes)
+    if counts.index.nlevels > accepted.index.nlevels:
+        raise InputError(
+            f"{table.path}: several subjects have a set of the same name, and people's answers name only the set; give "
+            "each set a name of its own and ask again"
+        )
     looked_at = counts[counts.index.isin(accepted.index)]
     if looked_at.empty:
         raise InputError("people looked at no set of this table; learn from the review of the same sets")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
-from equipoise.audit.captions.measures import _group_of
+from equipoise.audit.captions.inputs import read_inputs
+from equipoise.audit.captions.measures import CaptionMeasures, _group_of, word_list
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import Adjusted, judge
 from equipoise.text import Lexicon
 
@@ -20,6 +23,20 @@ def test_a_label_is_a_group_by_name_letter_or_word(label, group):
 @pytest.mark.parametrize("label", ["light", "x", "person"])
 def test_other_labels_are_none(label):
     assert _group_of(label, Lexicon.load("equipoise")) is None
+
+
+@pytest.mark.parametrize(("labels", "fits"), [(("man", "boy", "woman"), True), (("man", "boy"), False)])
+def test_labels_that_mean_one_group_are_counted_as_one(tmp_path, labels, fits):
+    """Men and boys are the two largest of the labels, and one group of the lexicon."""
+    rows = [(i, f"a {label} outside", label) for i, label in enumerate(labels * 4)]
+    pd.DataFrame(rows, columns=["image_id", "caption", "gender"]).to_csv(tmp_path / "x.csv", index=False)
+    inputs = read_inputs([tmp_path / "x.csv"], None, "gender")
+    words = word_list("equipoise", inputs)
+    assert (words.fits, bool(words.notes)) == (fits, not fits)
+    measures = CaptionMeasures(inputs, inputs.models[0], words, CaptionSettings(), print)
+    measures.mentions()
+    ratios = [row["value"] for row in measures.findings.rows if row["metric"] == "ratio"]
+    assert ratios[:1] == ([2.0] if fits else [])
 
 
 def test_unmasked_captions_that_show_nothing_cannot_be_judged():

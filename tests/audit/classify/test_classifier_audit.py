@@ -133,6 +133,7 @@ def test_predictions_without_scores_have_no_map_and_missing_images_are_told(worl
         ("image_id,name\ni000,tie\n", "no labels here"),
         ("image_id,tie\nx,1\n", "none of its 1 images"),
         ("image_id,zebra\ni000,1\n", "predicts none of the labels"),
+        ("image_id,tie,oven\ni000,1,1\ni001,,0\n", "the column 'tie' has no number for the image 'i001'"),
         ("image_id,tie,gender\ni000,1,child\ni001,1,male\ni002,0,female\n", "the labels have"),
     ],
 )
@@ -140,6 +141,31 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(files, text, why):
     (files / "bad.csv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=why):
         read_classifier_inputs(files / "bad.csv", files / "labels.csv", axes=["gender"])
+
+
+def test_columns_of_every_table_may_be_empty(files):
+    text = "image_id,tie,source_id,seed\ni000,1,,7\ni001,0,4,\n"
+    (files / "some.csv").write_text(text, encoding="utf-8")
+    assert read_image_labels(files / "some.csv").names == ("tie",)
+    (files / "groups.csv").write_text("image_id,gender,height\ni000,male,\ni001,female,4\n", encoding="utf-8")
+    assert not read_image_labels(files / "groups.csv", ["gender"], need_labels=False).names
+
+
+@pytest.mark.parametrize(
+    ("female", "male", "groups"),
+    [
+        ([1, 0, 0, 1], [0, 1, 0, 1], {"a": "female", "b": "male"}),  # none, or both, is no group
+        ([0.4, 0.1, 0.0, 0.5], [0.3, 0.2, 0.0, 0.5], {"a": "female", "b": "male"}),
+        ([-1.0, -9.0, 0.0, -2.0], [-3.0, -2.0, -1.0, -2.0], {"a": "female", "b": "male", "c": "female"}),  # logits
+    ],
+)
+def test_an_image_without_a_best_label_has_no_group(tmp_path, female, male, groups):
+    wide = pd.DataFrame({"image_id": [*"abcd"], "dog": [1, 0, 1, 0], "gender:female": female, "gender:male": male})
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    assert read_image_labels(tmp_path / "wide.csv", ["gender"]).values == {"gender": groups}
+    long = wide.melt("image_id", var_name="label", value_name="score")
+    long.to_csv(tmp_path / "long.csv", index=False)
+    assert read_image_labels(tmp_path / "long.csv", ["gender"]).values == {"gender": groups}
 
 
 def test_lists_and_scores_must_be_as_long(files):

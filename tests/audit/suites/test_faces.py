@@ -14,9 +14,9 @@ from equipoise.audit import AuditConfig, run
 from equipoise.audit.evidence import Evidence, unit
 from equipoise.audit.subjects import moving_cells
 from equipoise.audit.suites import SUITES
-from equipoise.audit.suites import faces as faces_suite
 from equipoise.audit.suites._probes import own_text_means, prompt_sensitivity
 from equipoise.data import Table
+from equipoise.data.labels import set_numbers
 from equipoise.errors import InputError
 from equipoise.measure.embedding import person_preference, self_similarity
 from equipoise.measure.groups import Groups
@@ -338,6 +338,11 @@ def test_images_of_a_set_are_no_independent_images():
     assert one.ci_high - one.ci_low > 0.4  # 12 tosses; 60 images taken for independent give 0.25
     queries = found.query_frame()
     assert set(queries["cluster"]) == set(frame["set_id"])
+    twice = pd.concat([frame.assign(subject=job, image_id=job + frame["image_id"]) for job in ("cook", "nurse")])
+    twice = twice.reset_index(drop=True)
+    twice.attrs["axes"] = ["gender"]
+    found = SUITE.measure(Evidence(twice, texts, model="m", scores=np.hstack([scores, scores])), config)
+    assert found.query_frame()["cluster"].nunique() == 24  # sets of one name and two subjects are two
 
 
 def test_labels_move_only_among_images_alike_on_the_other_axes():
@@ -352,13 +357,13 @@ def test_labels_move_only_among_images_alike_on_the_other_axes():
         }
     )
     frame.attrs["axes"] = ["gender", "race"]
-    codes = moving_cells(frame, faces_suite._set_codes(frame), "gender")
+    codes = moving_cells(frame, set_numbers(frame), "gender")
     assert (codes[::2] == codes[1::2]).all()
     assert len(np.unique(codes)) == 2 * n_sets
     # race moves every value far, gender a little: shuffled across races the gap of gender would drown
     values = effect * (frame["race"] == "y") + 0.3 * (frame["gender"] == "male") + 0.5 * rng.normal(size=len(frame))
     groups = Groups.from_values(frame["gender"])
-    sets = faces_suite._set_codes(frame)
+    sets = set_numbers(frame)
     held = group_means(values, groups, clusters=sets, shuffle_within=codes, permutations=199).gap
     loose = group_means(values, groups, clusters=sets, shuffle_within=sets, permutations=199).gap
     assert held.p_value < 0.02 < 0.1 < loose.p_value
@@ -367,5 +372,5 @@ def test_labels_move_only_among_images_alike_on_the_other_axes():
 def test_an_image_of_unknown_level_stays():
     frame = pd.DataFrame({"set_id": ["s"] * 5, "gender": [*"fmfmf"], "race": ["x", "x", "y", "y", None]})
     frame.attrs["axes"] = ["gender", "race"]
-    codes = moving_cells(frame, faces_suite._set_codes(frame), "gender")
+    codes = moving_cells(frame, set_numbers(frame), "gender")
     assert codes.tolist() == [0, 0, 1, 1, 2]

@@ -84,6 +84,13 @@ def test_a_label_column_comes_before_the_subject(toy, picked):
     assert "(label)" in row.notes
 
 
+def test_classes_may_be_numbers(scored):
+    frame = pd.DataFrame({"image_id": ["a", "b", "c"], "label": [0, 1, 1]})
+    suite = SUITES.load("utility")
+    found = suite.measure(scored(suite, frame, lambda row, text: str(row["label"]) in text), AuditConfig()).frame()
+    assert found[["value", "n"]].to_numpy().tolist() == [[1.0, 3]]
+
+
 def test_ties_share_their_credit_and_missing_classes_are_dropped(scored):
     frame = pd.DataFrame({"image_id": ["a", "b", "c"], "subject": ["cat", "dog", None]})
     suite = SUITES.load("utility")
@@ -108,6 +115,15 @@ def test_images_of_one_set_are_not_independent():
         row = suite.measure(evidence, AuditConfig()).frame().iloc[0]
         widths.append(row.ci_high - row.ci_low)
     assert widths[1] > 2 * widths[0]
+
+
+def test_sets_of_one_name_and_two_subjects_are_two(scored):
+    suite = SUITES.load("utility")
+    rows = [("cat", "1"), ("cat", "1"), ("cat", "2"), ("dog", "1"), ("dog", "2"), ("dog", "2")]
+    frame = pd.DataFrame(rows, columns=["subject", "set_id"]).assign(image_id=[*"abcdef"])
+    found = suite.measure(scored(suite, frame, lambda row, text: 1.0), AuditConfig())
+    clusters = found.query_frame()["cluster"].tolist()
+    assert clusters == ["cat: 1", "cat: 1", "cat: 2", "dog: 1", "dog: 2", "dog: 2"]
 
 
 def test_images_without_captions_ask_for_none(toy, picked):

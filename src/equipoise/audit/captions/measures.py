@@ -55,8 +55,8 @@ class WordList:
 
     @property
     def fits(self) -> bool:
-        """Whether it names at least two of the groups."""
-        return len(self.group_of) > 1
+        """Whether it names at least two of the groups, as two."""
+        return len(set(self.group_of.values())) > 1
 
     def groups(self, labels: Iterable[str]) -> Groups:
         """Labels as groups of the lexicon; undefined where it has no words."""
@@ -74,7 +74,7 @@ def word_list(name: str, inputs: CaptionInputs) -> WordList:
     known = {group: _group_of(group, lexicon) for group in inputs.groups}
     group_of = {label: group for label, group in known.items() if group is not None}
     notes: tuple[str, ...] = ()
-    if len(group_of) < 2:
+    if not WordList(lexicon, group_of).fits:
         notes = (
             f"the lexicon {lexicon.id!r} names {', '.join(lexicon.groups)}, the labels are {', '.join(inputs.groups)}: "
             "nothing is masked, and Ratio, Error, BA and DBA_G are left out; rename the labels, or give a lexicon that "
@@ -260,7 +260,13 @@ class CaptionMeasures:
 
     def _pair(self) -> tuple[str, str]:
         """The two groups of the ratio: the largest two, in the lexicon's order, so that it is men over women."""
-        largest = [self.words.group_of[label] for label in self.inputs.groups if label in self.words.group_of][:2]
+        captioned = set().union(*(model.captions for model in self.inputs.models))
+        images = Counter(self.inputs.labels[name] for name in captioned)
+        sizes: Counter[str] = Counter()
+        for label in self.inputs.groups:
+            if label in self.words.group_of:  # several labels may be one group: man and boy
+                sizes[self.words.group_of[label]] += images[label]
+        largest = [group for group, _ in sizes.most_common(2)]
         first, second = sorted(largest, key=self.words.lexicon.groups.index)
         return first, second
 

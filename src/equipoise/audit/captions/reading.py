@@ -16,14 +16,27 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from equipoise.data.manifest import MANIFEST
 from equipoise.errors import InputError, UnknownNameError, closest, like_it
 from equipoise.formatting import delimiter_in, from_spreadsheet
+from equipoise.text.labels import is_missing
 
 if TYPE_CHECKING:
     from equipoise.data import Table
 
-__all__ = ["ID_COLUMNS", "CaptionColumns", "Record", "image_name", "read_records", "refuse_boxes", "suffix_of"]
+__all__ = [
+    "ID_COLUMNS",
+    "CaptionColumns",
+    "Record",
+    "image_name",
+    "is_empty",
+    "items_of",
+    "read_records",
+    "refuse_boxes",
+    "suffix_of",
+]
 
 ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
 """Where a row says which image it is about; the first that is there counts."""
@@ -59,6 +72,37 @@ def image_name(value: Any, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
         raise InputError(f"{where}: the image id is {value!r}; give a number or a text")
     return str(value).strip()
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell holds nothing: a missing value, or text without a letter.
+
+    >>> is_empty(None), is_empty(" "), is_empty(0), is_empty([])
+    (True, True, False, False)
+    """
+    if isinstance(cell, str):
+        return not cell.strip()
+    return not isinstance(cell, list | tuple | np.ndarray) and is_missing(cell)
+
+
+def items_of(cell: Any, where: str) -> list[Any]:
+    """What a cell lists: a list, or text with semicolons or as JSON.
+
+    >>> items_of("dog; cat", "x"), items_of('["dog", "cat"]', "x"), items_of("", "x"), items_of(3, "x")
+    (['dog', 'cat'], ['dog', 'cat'], [], [3])
+    """
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith("["):
+            try:
+                return list(json.loads(text))
+            except ValueError:
+                message = f"{text[:40]!r} is not a list; write it as JSON, or with semicolons"
+                raise InputError(f"{where}: {message}") from None
+        return [part.strip() for part in text.split(";") if part.strip()]
+    if isinstance(cell, list | tuple | np.ndarray):
+        return list(cell)
+    return [] if is_empty(cell) else [cell]
 
 
 def suffix_of(path: str | Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.captions.reading import image_name, read_records, suffix_of
+from equipoise.audit.captions.reading import image_name, is_empty, items_of, read_records, suffix_of
 from equipoise.data.manifest import MANIFEST
-from equipoise.data.schema import AXES
+from equipoise.data.schema import AXES, schema_for
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats
 from equipoise.measure.groups import Groups
@@ -24,6 +23,8 @@ __all__ = ["ClassifierInputs", "ImageLabels", "axes_of", "read_classifier_inputs
 
 LISTS = ("objects", "labels")
 """The columns that may hold a list of labels per image."""
+_NO_LABELS = frozenset(schema_for("images").names)
+"""Columns of every table of images, which may be empty for some."""
 
 
 @dataclass
@@ -56,7 +57,8 @@ def read_image_labels(
     One of three shapes. Long: ``image_id, label, score`` (without ``score``: the image has the label). Lists: a column
     ``objects`` or ``labels`` (or ``column``) with a list, or text with semicolons, and optionally ``scores``, a list as
     long. Wide: one column of numbers per label. Groups are in columns named by ``axes``, or given as labels
-    ``axis:group``, of which the highest counts. ``need_labels=False`` reads groups alone.
+    ``axis:group``, of which the highest counts (none on a tie, or where all are 0 in a file of 0 and 1).
+    ``need_labels=False`` reads groups alone.
     """
     rows = _rows(Path(path))
     labels = ImageLabels(str(path), scores={image: {} for image, _ in rows})
@@ -66,9 +68,9 @@ def read_image_labels(
         raise InputError(f"{path}: no column {column!r}; it has: {', '.join(columns)}")
     for axis in axes:
         if axis in columns:
-            labels.values[axis] = {i: str(row[axis]) for i, row in rows if not _missing(row.get(axis))}
+            labels.values[axis] = {i: str(row[axis]) for i, row in rows if not is_empty(row.get(axis))}
     if "source_id" in columns:
-        labels.sources = {i: str(row["source_id"]) for i, row in rows if not _missing(row.get("source_id"))}
+        labels.sources = {i: str(row["source_id"]) for i, row in rows if not is_empty(row.get("source_id"))}
     if "label" in columns and listed is None:
         _read_long(labels, rows, graded="score" in columns)
     else:
@@ -76,7 +78,10 @@ def read_image_labels(
         if listed is not None:
             _read_lists(labels, rows, listed)
         else:
-            _read_wide(labels, rows, [name for name in columns if name not in axes])
+            wide = [name for name in columns if name not in axes]
+            _read_wide(labels, rows, wide)
+            if need_labels:
+                _refuse_gaps(labels, rows, wide)
     _take_groups(labels, axes)
     if need_labels and not labels.names:
         raise InputError(
@@ -113,7 +118,7 @@ def _refuse_twice(path: str | Path, ids: Iterable[str]) -> None:
 def _read_long(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], *, graded: bool) -> None:
     labels.graded = graded
     for image, row in rows:
-        if _missing(row.get("label")):
+        if is_empty(row.get("label")):
             continue
         name = str(row["label"])
         if name in labels.scores[image]:
@@ -122,15 +127,13 @@ def _read_long(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], 
 
 
 def _read_lists(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], column: str) -> None:
-    labels.graded = any(not _missing(row.get("scores")) for _, row in rows)
+    labels.graded = any(not is_empty(row.get("scores")) for _, row in rows)
     for image, row in rows:
-        names = _listed(row.get(column))
-        scores = _listed(row.get("scores")) if labels.graded else [1.0] * len(names)
+        where = f"{labels.source}: the image {image!r}"
+        names = items_of(row.get(column), where)
+        scores = items_of(row.get("scores"), where) if labels.graded else [1.0] * len(names)
         if len(names) != len(scores):
-            raise InputError(
-                f"{labels.source}: the image {image!r} has {len(names)} {column} and {len(scores)} scores; give "
-                "one each"
-            )
+            raise InputError(f"{where} has {len(names)} {column} and {len(scores)} scores; give one each")
         for name, score in zip(names, scores, strict=True):
             labels.scores[image][str(name)] = _number(score, labels.source, image, str(name))
 
@@ -143,38 +146,40 @@ def _read_wide(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], 
     labels.graded = any(value not in (0.0, 1.0) for some in labels.scores.values() for value in some.values())
 
 
+def _refuse_gaps(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> None:
+    """Refuse a column of a label that lacks the number of an image: the label would be left out for all."""
+    for name in columns:
+        if name in _NO_LABELS:
+            continue
+        without = [image for image, row in rows if is_empty(row.get(name))]
+        numbers = sum(_is_number(row.get(name)) for _, row in rows)
+        if without and numbers and numbers + len(without) == len(rows):
+            raise InputError(
+                f"{labels.source}: the column {name!r} has no number for the image {without[0]!r}; give every image "
+                "one, or leave the column out"
+            )
+
+
 def _take_groups(labels: ImageLabels, axes: Sequence[str]) -> None:
-    """Labels ``axis:group`` are guesses of the group, the highest counts; ``objects:dog`` is the label dog."""
+    """Labels ``axis:group`` are guesses of the group, the highest counts; ``objects:dog`` is the label dog.
+
+    An image has no group where several are the highest, or where it is given none of the labels.
+    """
     for image, some in labels.scores.items():
         plain: dict[str, float] = {}
-        guesses: dict[str, tuple[float, str]] = {}
+        guesses: dict[str, dict[str, float]] = {}
         for name, score in some.items():
             head, colon, rest = name.partition(":")
             if colon and head in axes:
-                guesses[head] = max(guesses.get(head, (-math.inf, "")), (score, rest))
+                guesses.setdefault(head, {})[rest] = score
             else:
                 plain[rest if colon and head in ("object", "objects", "label", "labels") else name] = score
         labels.scores[image] = plain
-        for axis, (_, group) in guesses.items():
-            labels.values.setdefault(axis, {}).setdefault(image, group)
-
-
-def _listed(value: Any) -> list[Any]:
-    if isinstance(value, str):
-        text = value.strip()
-        if text.startswith("["):
-            try:
-                return list(json.loads(text))
-            except ValueError:
-                raise InputError(f"{text[:40]!r} is not a list; write it as JSON, or with semicolons") from None
-        return [part.strip() for part in text.split(";") if part.strip()]
-    if isinstance(value, list | tuple | np.ndarray):
-        return list(value)
-    return [] if _missing(value) else [value]
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+        for axis, guessed in guesses.items():
+            values, best = labels.values.setdefault(axis, {}), max(guessed.values())
+            first, *others = [group for group, score in guessed.items() if score == best]
+            if not others and (labels.graded or best > 0):
+                values.setdefault(image, first)
 
 
 def _is_number(value: Any) -> bool:

@@ -65,11 +65,11 @@ def caption_map(
     *,
     vectors: NDArray[np.float64] | None = None,
     seed: int = 0,
-) -> pd.DataFrame:
+) -> pd.DataFrame | None:
     """Coordinates of each image's neutral text: ``image_id x y cluster group``; a part of them if there are many.
 
     TF-IDF, or the ``vectors`` (n, d) of a text encoder, the 50 main directions, then t-SNE. For looking at: distances
-    between clusters mean nothing.
+    between clusters mean nothing. ``None`` where the texts have only one word: they are one point.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -78,6 +78,8 @@ def caption_map(
     if vectors is None or vectors.shape[1] > DIMENSIONS:
         features = TfidfVectorizer().fit_transform(texts) if vectors is None else vectors
         width = min(DIMENSIONS, min(features.shape) - 1)
+        if width < 1:
+            return None
         dense = TruncatedSVD(width, random_state=seed).fit_transform(features)
     points, rows = tsne_coordinates(dense, perplexity=min(30.0, (len(texts) - 1) / 3), seed=seed)
     return pd.DataFrame(
@@ -105,6 +107,8 @@ class DatasetAudit:
     folder: Path | None
     judged: tuple[Reading, ...] = ()
     """Each number about the whole dataset, held against its margin under one correction."""
+    level: float = DatasetSettings.level
+    """Of the intervals."""
 
     @property
     def lopsided(self) -> bool:
@@ -112,7 +116,7 @@ class DatasetAudit:
         return worst(self.judged) is Conclusion.LEANS
 
     def __str__(self) -> str:
-        return told(self.dataset, self.axes, self.results, self.judged)
+        return told(self.dataset, self.axes, self.results, self.judged, self.level)
 
 
 def audit_dataset(
@@ -226,7 +230,7 @@ def _measured(
     family.note_in(findings.rows)
     results = findings.frame()
     judged = tuple(dataset_readings(results))
-    return DatasetAudit(dataset, results, tuple(on_axes), tuple(findings.notes), folder, judged), findings
+    return DatasetAudit(dataset, results, tuple(on_axes), tuple(findings.notes), folder, judged, chosen.level), findings
 
 
 def _read_by(text_encoder: Any) -> Callable[[list[str]], Any]:
@@ -309,6 +313,8 @@ def _save_map(
         vectors=clusters.vectors,
         seed=settings.seed,
     )
+    if points is None:
+        return
     _csv(folder / f"map_{name}.csv", points)
     words = {i: " ".join(some[:2]) for i, some in enumerate(clusters.found.distinctive_words)}
     figure = caption_map_figure(points, words, f"the same by {findings.axis}")

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
+from equipoise.audit.captions.reading import items_of
 from equipoise.audit.dataset.source import Dataset
 from equipoise.audit.findings import Findings
 from equipoise.audit.suites._probes import CaptionProbe, ImageProbes, caption_probe, image_probes, neutral_texts
@@ -214,7 +215,9 @@ def leanings_of(part: AxisPart) -> dict[str, Leaning]:
         subjects = frame["subject"].astype(object).where(frame["subject"].notna(), None)
         leanings["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects], "subjects")
     if "objects" in frame and frame["objects"].notna().any():
-        leanings["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]], "objects")
+        cells = zip(frame["objects"], frame["image_id"], strict=True)
+        objects = [items_of(cell, f"{part.dataset.name}: the objects of {image!r}") for cell, image in cells]
+        leanings["object"] = _leaning(part, objects, "objects")
     if any(part.dataset.captions):
         leanings["word"] = _leaning(part, _words(part), "words")
     for other, groups in part.dataset.groups.items():

@@ -12,11 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.captions import known_captions
-from equipoise.audit.captions.reading import USUAL, CaptionColumns, read_records, suffix_of
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, is_empty, read_records, suffix_of
 from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
+from equipoise.data.labels import set_numbers
 from equipoise.data.readers.files import plain_lines
 from equipoise.data.readers.files.mapped import axes_named
 from equipoise.data.sampling import some_ids, some_of
@@ -57,9 +58,8 @@ class Dataset:
         """
         frame = self.frame
         ids = frame["image_id"].astype(str)
-        keys = "image " + ids
-        if "set_id" in frame and frame["set_id"].notna().any():
-            keys = keys.where(frame["set_id"].isna(), "set " + frame["set_id"].astype(str))
+        sets = pd.Series(set_numbers(frame), index=frame.index)
+        keys = ("image " + ids).where(sets < 0, "set " + sets.astype(str))
         if "source_id" in frame and frame["source_id"].notna().any():
             source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
             keys = keys.where(source.isna(), "image " + source.astype(str))
@@ -101,11 +101,13 @@ def read_dataset(
         frame, known = _some(_from_file(path, columns), limit, sample, seed), ()
     named = axes_named(axes)
     axes = tuple(named)
-    for axis, column in named.items():
-        if column != axis:
-            if column not in frame:
-                raise UnknownNameError(f"column of {path}", column, map(str, frame.columns))
-            frame = frame.rename(columns={column: axis})
+    moved = {axis: column for axis, column in named.items() if column != axis}
+    for column in moved.values():
+        if column not in frame:
+            raise UnknownNameError(f"column of {path}", column, map(str, frame.columns))
+    # a column that already has the axis's name gives way
+    gone = [column for column in moved.values() if column not in named]
+    frame = frame.assign(**{axis: frame[column] for axis, column in moved.items()}).drop(columns=gone)
     captions = known_captions(frame)
     frame = joined(frame, axes)
     notes: list[str] = frame.attrs["label_notes"]
@@ -168,9 +170,14 @@ def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
         row = rows.setdefault(record.image_id, {"image_id": record.image_id, "captions": []})
         row["captions"] += [text for text in record.captions if text.strip()]
         for name, value in record.fields.items():
-            if name not in row and not isinstance(value, list | dict):
-                row[name] = value or None
+            if row.get(name) is None and (not isinstance(value, list | dict) or _is_list(name, value)):
+                row[name] = None if is_empty(value) else value
     return pd.DataFrame(list(rows.values()))
+
+
+def _is_list(name: str, value: Any) -> bool:
+    """Whether a cell is a list of names that is read; other lists and objects of JSON are not."""
+    return name in LISTS and isinstance(value, list) and all(isinstance(item, str | int) for item in value)
 
 
 def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from equipoise.audit.dataset.parts import AxisPart, CaptionMap
 from equipoise.audit.dataset.source import Dataset
 from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
 from equipoise.errors import InputError
-from equipoise.formatting import brackets, p_plain, plain, share, text_table
+from equipoise.formatting import brackets, p_plain, percent, plain, share, text_table
 from equipoise.measure.dataset import GroupCounts, Leaning
 from equipoise.measure.dataset.lean import in_clusters, item_lean
 from equipoise.measure.stats import benjamini_hochberg
@@ -180,14 +180,18 @@ def told(
     found: Sequence[AxisFindings],
     results: pd.DataFrame,
     judged: Sequence[Reading],
+    level: float,
 ) -> str:
-    """The whole report. An item leans where it stands out of its table at 5% over all tables of all axes."""
+    """The whole report. An item leans where it stands out of its table at 5% over all tables of all axes.
+
+    ``level`` is that of the intervals.
+    """
     lines = [f"{dataset.name}: {len(dataset):,} images, {dataset.n_captions:,} different captions", ""]
     sure = SURE / max(1, sum(of_axis.tables for of_axis in found))
     lines += [_HEADS.get(worst(judged), "Nothing is lopsided, beyond chance and by enough to matter")]
     lines += [*(f"  {line}" for of_axis in found for line in _summary(of_axis, judged, sure)), ""]
     for of_axis in found:
-        lines += _axis_tables(of_axis, sure)
+        lines += _axis_tables(of_axis, sure, f"{percent(level)} interval")
     joint = results[(results["metric"] == "group_evenness") & results["axis"].str.contains(" x ", regex=False)]
     for row in joint.to_dict("records"):
         even = f"{row['value']:.3f} (even sampling gives {row['null_mean']:.3f}); {row['notes']}"
@@ -250,7 +254,7 @@ def _summary(findings: AxisFindings, judged: Sequence[Reading], level: float) ->
                 yield f"{findings.axis} guessed from {name}: {_auc(probe.auc)}"
 
 
-def _axis_tables(findings: AxisFindings, level: float) -> list[str]:
+def _axis_tables(findings: AxisFindings, level: float, interval: str) -> list[str]:
     lines = [
         f"Groups on {findings.axis} (labels: {findings.labelled_by}; {findings.counts.n_undefined:,} images undefined)"
     ]
@@ -267,14 +271,14 @@ def _axis_tables(findings: AxisFindings, level: float) -> list[str]:
     ]
     even = findings.counts.evenness
     rows.append(("evenness", "", plain(even.value), _interval(even), plain(even.null_mean), p_plain(even.p_value)))
-    lines += _table(("group", "images", "share", "95% interval", "even", "p"), rows)
+    lines += _table(("group", "images", "share", interval, "even", "p"), rows)
     for kind, leaning in findings.leanings.items():
         distance = leaning.distance
         lines += [
             f"{_plural(kind).capitalize()} by {findings.axis}: mean distance from the dataset's shares "
             f"{distance.value:.3f}, by chance {plain(distance.null_mean)}, p {p_plain(distance.p_value)}"
         ]
-        lines += _leaning_rows(leaning, kind, level)
+        lines += _leaning_rows(leaning, kind, level, interval)
     if findings.clusters is not None:
         lines += [f"Clusters of neutral captions by {findings.axis}", *_cluster_rows(findings.clusters)]
     if findings.activities is not None:
@@ -285,7 +289,7 @@ def _axis_tables(findings: AxisFindings, level: float) -> list[str]:
     return lines
 
 
-def _leaning_rows(leaning: Leaning, kind: str, level: float) -> list[str]:
+def _leaning_rows(leaning: Leaning, kind: str, level: float, interval: str) -> list[str]:
     sure = leaning.lopsided(level)
     shown = _leaders(sure, ROWS) if len(sure) else []
     if not shown:
@@ -303,9 +307,7 @@ def _leaning_rows(leaning: Leaning, kind: str, level: float) -> list[str]:
         )
         for r in shown
     ]
-    return _table(
-        (kind, "leans to", "images", "share", "95% interval", "even", "excess", f"{leaning.correction} p"), rows
-    )
+    return _table((kind, "leans to", "images", "share", interval, "even", "excess", f"{leaning.correction} p"), rows)
 
 
 def _cluster_rows(clusters: CaptionMap) -> list[str]:

@@ -21,6 +21,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import moving_cells, pool_name
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
+from equipoise.data.labels import set_names, set_numbers
 from equipoise.errors import InputError
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
 from equipoise.measure.groups import Groups
@@ -79,13 +80,6 @@ def _texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
     return list(wanted)
 
 
-def _set_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
-    """(N,) the set of each image; sets of the same name of two subjects are two."""
-    if "subject" not in frame:
-        return np.asarray(pd.factorize(frame["set_id"])[0], dtype=np.int64)
-    return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class _Axis:
     """One axis of one audit: what is measured, and where the numbers go."""
@@ -98,6 +92,8 @@ class _Axis:
     sets: NDArray[Any] | None
     """The counterfactual set of each image, where every image has one, or the sets that show the same people: what
     intervals and folds keep whole."""
+    clusters: NDArray[Any] | None
+    """The same by name."""
     shuffled_in: NDArray[Any] | None
     """Set and levels of the other axes, where the axis varies inside sets: labels are shuffled inside these. Elsewhere
     whole sets exchange their labels."""
@@ -115,9 +111,9 @@ class _Axis:
                 f"{axis}: prompts made by rule, look at them: {said}; where they read badly, rename the groups in the "
                 "table's source and import it again"
             )
-        sets = shuffled_in = None
+        sets = clusters = shuffled_in = None
         if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
-            sets = _set_codes(frame)
+            sets, clusters = set_numbers(frame), set_names(frame)
             if (frame.groupby(sets)[axis].nunique() > 1).any():
                 shuffled_in = moving_cells(frame, sets, axis)
             else:
@@ -126,8 +122,8 @@ class _Axis:
                 findings.note(
                     f"{axis}: sets of one link show the same people; intervals keep them together, p-values do not"
                 )
-                sets = pd.factorize(frame["link"])[0]
-        return cls(findings, evidence, config, axis, groups, sets, shuffled_in)
+                sets, clusters = pd.factorize(frame["link"])[0], frame["link"].to_numpy()
+        return cls(findings, evidence, config, axis, groups, sets, clusters, shuffled_in)
 
     def add(self, estimate: Estimate, metric: str, variant: str, **keys: Any) -> None:
         """One number."""
@@ -147,7 +143,7 @@ class _Axis:
             inside = np.flatnonzero(self.groups.labels == label)
             ids = self.evidence.frame["image_id"].iloc[inside].tolist()
             keys = {"metric": metric, "variant": variant, "group": group, "axis": self.axis, "pool": pool}
-            cluster = None if self.sets is None else self.evidence.frame["set_id"].iloc[inside].to_numpy()
+            cluster = None if self.clusters is None else self.clusters[inside]
             self.findings.add_queries(values[inside], ids, cluster=cluster, **keys)
 
     def options(self, most: int = SHUFFLES) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import joined_prompts, pool_name
 from equipoise.audit.suite import Suite
+from equipoise.data.labels import set_names
 from equipoise.errors import InputError
 from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import recall_at_k, scan
@@ -79,14 +80,15 @@ def _add_accuracy(findings: Findings, evidence: Evidence, config: AuditConfig) -
     frame = evidence.frame
     column = _class_column(frame)
     classes, prompts = _classes(frame, config)
-    wanted = pd.Index(classes).get_indexer(pd.Index(frame[column].astype(object).where(frame[column].notna(), None)))
+    own = pd.Index([None if pd.isna(cell) else str(cell) for cell in frame[column]], dtype=object)
+    wanted = pd.Index(classes).get_indexer(own)
     how = joined_prompts(config)
     credit = np.zeros(len(frame))
     for rows, scores in evidence.image_blocks(prompts, how):
         credit[rows] = _credit(scores, wanted[rows])
     known = wanted >= 0
-    sets = frame["set_id"][known] if "set_id" in frame else None
-    clusters = None if sets is None or sets.isna().any() else sets.to_numpy()
+    sets = set_names(frame)[known] if "set_id" in frame else None
+    clusters = None if sets is None or pd.isna(sets).any() else sets
     estimate = share_estimate(
         credit[known],
         clusters=None if clusters is None else pd.factorize(clusters)[0],
