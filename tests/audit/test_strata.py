@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.subjects import strata
+from equipoise.audit import AuditConfig
+from equipoise.audit.subjects import links_of, strata
 
 
 def sets(**columns: list[object]) -> pd.DataFrame:
@@ -73,3 +74,8 @@ def test_a_table_without_sets_or_without_images():
     frame = sets(gender=[*"fmfm"], race=[*"xxyy"]).drop(columns="set_id")
     assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0]
     assert strata(sets(gender=[*"fm"], race=[*"xy"]).iloc[:0], ["gender", "race"], ["gender"]).tolist() == []
+
+
+def test_sets_without_a_column_of_subjects_can_be_linked():
+    frame = pd.DataFrame({"set_id": [*"1122"], "link": ["x"] * 4})
+    assert links_of(frame, AuditConfig()).tolist() == [0, 0, 0, 0]

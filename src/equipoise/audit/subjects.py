@@ -270,7 +270,8 @@ def links_of(frame: pd.DataFrame, config: AuditConfig) -> NDArray[np.int64] | No
         return None
     if "set_id" not in frame:
         raise InputError(f"the column {column!r} links counterfactual sets, but the table has no set_id")
-    sets = frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup()
+    keys_of_set = [name for name in ("subject", "set_id") if name in frame]
+    sets = frame.groupby(keys_of_set, sort=False, dropna=False).ngroup()
     given = frame[column]
     keys = pd.Series(np.where(given.isna(), "set " + sets.astype(str), "link " + given.astype(str)), index=frame.index)
     links = np.asarray(pd.factorize(keys)[0], dtype=np.int64)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table
 from equipoise.data.images import decode, refuse_outside
-from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
+from equipoise.data.labels import PLACEBO, set_numbers, with_joined_labels, without_twins
 from equipoise.errors import InputError
 from equipoise.formatting import one_line, p_text, signed
 from equipoise.pace import steps
@@ -210,15 +210,15 @@ def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tu
     if "set_id" not in frame:
         return []
     known = frame[frame["set_id"].notna() & without_twins(frame)]
-    sizes = known.groupby("set_id", sort=False).size()
-    known = known[known["set_id"].isin(sizes[sizes > 1].index)]
+    sets_of = pd.Series(set_numbers(known), index=known.index)
+    known = known[sets_of.groupby(sets_of).transform("size") > 1]
     if known.empty:
         return []
     firsts = known.drop_duplicates("subject" if "subject" in known else "set_id")
     step = max(1, len(firsts) // n)
     sets = []
-    for row in firsts.iloc[::step].head(n).to_dict("records"):
-        members = known[known["set_id"] == row["set_id"]].sort_values(list(axes)).head(12)
+    for place, row in firsts.iloc[::step].head(n).iterrows():
+        members = known[sets_of[known.index] == sets_of[place]].sort_values(list(axes)).head(12)
         sets.append((str(row.get("subject") or row["set_id"]), members))
     return sets
 
