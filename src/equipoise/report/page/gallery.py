@@ -210,15 +210,15 @@ def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tu
     if "set_id" not in frame:
         return []
     known = frame[frame["set_id"].notna() & without_twins(frame)]
-    sets_of = pd.Series(set_numbers(known), index=known.index)
-    known = known[sets_of.groupby(sets_of).transform("size") > 1]
+    known = known.assign(_set=set_numbers(known))
+    known = known[known.groupby("_set")["_set"].transform("size") > 1]
     if known.empty:
         return []
     firsts = known.drop_duplicates("subject" if "subject" in known else "set_id")
     step = max(1, len(firsts) // n)
     sets = []
-    for place, row in firsts.iloc[::step].head(n).iterrows():
-        members = known[sets_of[known.index] == sets_of[place]].sort_values(list(axes)).head(12)
+    for row in firsts.iloc[::step].head(n).to_dict("records"):
+        members = known[known["_set"] == row["_set"]].sort_values(list(axes)).head(12).drop(columns="_set")
         sets.append((str(row.get("subject") or row["set_id"]), members))
     return sets
 
