@@ -28,6 +28,7 @@ from equipoise.review.labels import (
 from equipoise.review.preparing import sheet_of
 from equipoise.review.questions import Question, Questionnaire
 from equipoise.review.static_pages import read_static
+from equipoise.review.summary import agreement_of
 from equipoise.review.using import (
     _threshold,
     calibrate_judge,
@@ -217,6 +218,15 @@ def test_accepted_items(table, review_of):
     assert accepted_items(store).to_dict() == {"set-0": True, "set-1": True, "set-4": False, "set-5": False}
     with pytest.raises(InputError, match="no question says which answers are accepted"):
         accepted_items(store, "failures")
+
+
+def test_steps_of_a_scale_that_nobody_chose_count():
+    """By hand on 1..10: the two differ by 16 / 6 on average, and two answers at random by 4."""
+    told = {"ana": (1, 1, 2, 2, 10, 10), "ben": (1, 1, 2, 10, 10, 2)}
+    rows = [(who, i, "skin_tone", 0, str(step)) for who, steps in told.items() for i, step in enumerate(steps)]
+    frame = pd.DataFrame(rows, columns=["annotator", "item", "question", "picture", "answer"])
+    [question] = [q for q in preset("monk-skin-tone").questions if q.kind == "swatches"]
+    assert agreement_of(frame, question).kappas["ana, ben"].value == pytest.approx(1 / 3)
 
 
 def test_unsure_is_counted_whoever_counts(table, review_of):
