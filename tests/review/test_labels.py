@@ -167,6 +167,13 @@ def test_files_that_are_something_else_are_refused(answered, tmp_path, content):
         read_labels_csv(path)
 
 
+def test_a_comma_too_many_is_said_with_its_line(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("image_id,annotator,question,answer\na,x,note,fine\nb,x,note,nice, really\n")
+    with pytest.raises(InputError, match=r"labels\.csv: line 3 has more fields than columns; put quotes"):
+        read_labels_csv(path)
+
+
 def test_nothing_of_a_file_is_taken_if_a_row_is_wrong(answered):
     before = len(labels_frame(answered))
     good = {"image_id": "female-0", "annotator": "dan", "question": "gender", "answer": "male"}

@@ -90,11 +90,13 @@ def read_labels_csv(path: str | Path) -> list[dict[str, str]]:
     A file of one's own needs the columns ``image_id``, ``annotator``, ``question`` and ``answer``.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        rows = [
-            {str(k): _unescaped(v or "") for k, v in row.items()}
-            for row in csv.DictReader(io.StringIO(text, newline=""))
-        ]
+        reader = csv.DictReader(io.StringIO(Path(path).read_text(encoding="utf-8-sig"), newline=""))
+        rows = []
+        for row in reader:
+            if None in row:  # where DictReader puts fields without a column
+                why = "has more fields than columns; put quotes around text with commas"
+                raise InputError(f"{path}: line {reader.line_num} {why}")
+            rows.append({str(k): _unescaped(v or "") for k, v in row.items()})
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
     except (UnicodeDecodeError, csv.Error) as error:
