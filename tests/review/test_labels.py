@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from equipoise.data import Table
+from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.review import ReviewSettings, labels_frame, majority, people_layer, prepare, preset, summary_of
 from equipoise.review.label_studio import _rows, config_of, read_label_studio, tasks_of, write_label_studio
@@ -40,6 +41,18 @@ from equipoise.review.using import (
     errors_in,
     errors_text,
 )
+
+SIMILAR = ("objects_alike", "colours_alike", "gap_filled")
+ALIKE = Question("alike", "Are they alike?", answers=("yes", "no"), accept=("yes",))
+
+
+def compared(store, name, answer_of):
+    """Let somebody answer all of a review similar-to-source; ``answer_of`` an image id is "yes" or "no"."""
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    for item, pictures in store.rows("SELECT id, pictures FROM items"):
+        edits = json.loads(pictures)[1:]
+        kept = {(question, edit): answer_of(ids[edit]) for edit in edits for question in SIMILAR}
+        assert store.record(name, item, {**kept, **{("skin_tone", edit): "3" for edit in edits}})
 
 
 def said(store, name, answers):
@@ -225,6 +238,54 @@ def test_accepted_items(table, review_of):
     assert accepted_items(store).to_dict() == {"set-0": True, "set-1": True, "set-4": False, "set-5": False}
     with pytest.raises(InputError, match="no question says which answers are accepted"):
         accepted_items(store, "failures")
+
+
+@pytest.fixture
+def edits(tmp_path):
+    """Ten sources with two edits each; the judge ``ok`` likes the edits of the first five, and every other source."""
+    rows = []
+    for i in range(10):
+        rows.append({"image_id": f"s{i}", "source_id": None, "ok": i % 2 == 0})
+        rows += [{"image_id": f"s{i}-{k}", "source_id": f"s{i}", "ok": i < 5} for k in range(2)]
+    image = {"bytes": encode(Image.new("RGB", (9, 9))), "path": None}
+    return Table.create(tmp_path / "edits", [{**row, "image": image} for row in rows], columns={"ok": "bool"})
+
+
+def test_an_item_with_an_undecided_image_is_accepted_by_nobody(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana", "ben")
+    compared(store, "ana", lambda image: "no" if image == "s1-1" else "yes")
+    compared(store, "ben", lambda image: "no" if image in ("s0-0", "s1-0", "s1-1") else "yes")
+    told = accepted_items(store).to_dict()
+    assert "s0" not in told  # split on one edit, good the other
+    assert told == {"s1": False, **{f"s{i}": True for i in range(2, 10)}}
+
+
+def test_items_that_are_all_undecided_are_no_answer(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana", "ben")
+    compared(store, "ana", lambda image: "yes")
+    compared(store, "ben", lambda image: "yes" if image.endswith("0") else "no")
+    with pytest.raises(InputError, match="nobody has answered 'objects_alike' clearly"):
+        accepted_items(store)
+
+
+def test_a_judge_of_edits_is_read_at_the_edits(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana")
+    compared(store, "ana", lambda image: "yes" if image[1] in "01234" else "no")
+    found = calibration_in(store, edits, "ok")
+    assert (found.accuracy.value, found.accuracy.n) == (1.0, 20)
+    assert found.judged == 0.5  # of the edits, whatever it says of sources
+
+
+def test_a_judge_of_images_is_not_calibrated_on_whole_sources(edits, review_of):
+    """Items are called as their sources are, which are images too."""
+    store = review_of(edits, Questionnaire(about="source", questions=(ALIKE,)), shared=1.0)
+    store.add("ana")
+    said(store, "ana", {f"s{i}": {"alike": "yes" if i < 5 else "no"} for i in range(10)})
+    with pytest.raises(InputError, match=r"each source as a whole.* calibrate on a review about images"):
+        calibration_in(store, edits, "ok")
 
 
 def test_steps_of_a_scale_that_nobody_chose_count():

@@ -23,7 +23,7 @@ from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.shares import pair_probability, share_estimate
-from equipoise.review.labels import accepted_items, labels_frame, majority
+from equipoise.review.labels import accepted_images, labels_frame, majority
 from equipoise.review.preparing import sheet_of
 from equipoise.review.store import ReviewStore
 from equipoise.text.labels import read_labels
@@ -314,12 +314,21 @@ def confusion_in(store: ReviewStore, table: Table, detector: str, *, question: s
 
 
 def calibration_in(store: ReviewStore, table: Table, judge: str, *, question: str = "") -> JudgeCalibration:
-    """A judge's column, verdicts or scores, against what people of a review accepted."""
-    accepted = accepted_items(store, question)
-    scores = table.to_pandas(["image_id", judge]).dropna(subset=[judge]).set_index("image_id")[judge]
+    """A judge's column, verdicts or scores, against what people of a review accepted, image by image."""
+    accepted = accepted_images(store, question)
+    scores = _judged(table, judge, sheet_of(store).about)
     shared = accepted.index.intersection(scores.index)
     if shared.empty:
         raise InputError("people looked at no image that the judge spoke of; calibrate on a review about images")
     calibrated = calibrate_judge if table.types[judge] == "bool" else calibrate_scores
     said, people = scores.loc[shared].to_numpy(), accepted.loc[shared].to_numpy()
     return calibrated(said, people, everything=scores.to_numpy())
+
+
+def _judged(table: Table, judge: str, about: str) -> pd.Series[Any]:
+    """What the judge says of each image that a review about this could ask of, by its id."""
+    within = {"set": ["set_id"], "source": ["source_id"]}.get(about, [])
+    frame = table.to_pandas(["image_id", judge, *within]).dropna()
+    if about == "source":
+        frame = frame[frame["image_id"] != frame["source_id"]]
+    return frame.set_index("image_id")[judge]
