@@ -358,6 +358,32 @@ def test_errors_by_group_before_and_after(table, review_of):
     assert "wrong group" in errors_text(rows)
 
 
+def test_errors_of_whole_sets_belong_to_no_group(table, review_of):
+    store = review_of(table, preset("counterfactual-set"), shared=1.0)
+    store.add("ana")
+    said(store, "ana", {f"set-{i}": {"same_except": "no" if i < 2 else "yes"} for i in range(6)})
+    names = [row["image_id"] for row in table.rows(["image_id"])]
+    # the second image of set-0, the first of set-1, both of set-2
+    keep = [{"image_id": n, "keep": n not in {"male-1", "female-2", "female-4", "male-5"}} for n in names]
+    rows = errors_in(store, table.add_layer("filter", keep, columns=["keep"]))
+    assert {row["axis"] for row in rows} == {None}
+    found = {(r["variant"], r["subject"]): (r["value"], r["n"]) for r in rows}
+    assert found["before", "no"] == (2 / 6, 6)
+    assert found["after", "no"] == (0, 3)
+    with pytest.raises(InputError, match="asked of each set as a whole"):
+        errors_in(store, table, axes=["gender"])
+
+
+def test_errors_of_whole_sources_ask_what_became_of_the_edits(edits, review_of):
+    store = review_of(edits, Questionnaire(about="source", questions=(ALIKE,)), shared=1.0)
+    store.add("ana")
+    said(store, "ana", {f"s{i}": {"alike": "no" if i < 5 else "yes"} for i in range(10)})
+    keep = [{"image_id": row["image_id"], "keep": "-" in row["image_id"]} for row in edits.rows(["image_id"])]
+    keep[1]["keep"] = False
+    rows = errors_in(store, edits.add_layer("filter", keep, columns=["keep"]))
+    assert {(r["variant"], r["subject"]): r["value"] for r in rows}["after", "no"] == 4 / 9
+
+
 def test_errors_need_labels_of_the_same_table():
     told = pd.DataFrame({"image_id": ["x"], "answer": ["good"]})
     with pytest.raises(InputError, match="labels of the same table"):

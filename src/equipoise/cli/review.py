@@ -343,7 +343,9 @@ def errors(
     folder: str = FOLDER,
     table: str = TABLE,
     layer: list[str] = LAYER,
-    axis: list[str] = typer.Option([], "--axis", help="An axis to compare by; all of the table unless given."),
+    axis: list[str] = typer.Option(
+        [], "--axis", help="An axis to compare by; all of the table unless given, none for whole sets."
+    ),
     question: str = QUESTION,
     out: str = typer.Option("", "--out", "-o", help="A folder for results.parquet as well."),
     draws: int = typer.Option(999, "--draws", min=19, help="Shuffles for the chance level of gaps."),
