@@ -84,6 +84,26 @@ def test_dry_run_writes_nothing(command_line, table, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_dry_run_adds_nobody_to_a_review_that_is_there(made, command_line):
+    folder, _ = made
+    done = command_line("review", "-o", folder, "-a", "cem", "--prepare-only", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "(about: image)" in done.stdout
+    assert done.stdout.endswith("of a review of 12 items\n")
+    store = open_review(folder)
+    assert [person.name for person in store.annotators()] == ["ana", "ben"]
+    store.close()
+
+
+def test_options_that_a_review_is_made_with_are_refused_when_it_goes_on(made, command_line):
+    folder, _ = made
+    words = "--axis gender, --trait kind, -n 3, --raters 3, --shared 0.2, --gold-answers g.csv, --layer l, --blur all"
+    for given in [*words.split(", "), "--only-kept", "--seed 0", "--overwrite"]:
+        done = command_line("review", "-o", folder, "-a", "cem", "--prepare-only", *given.split())
+        assert (done.returncode, "name the table" in done.stderr) == (2, True), (given, done.stderr)
+    assert "cem" not in command_line("review", "annotators", folder).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

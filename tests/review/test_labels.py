@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from equipoise.data import Table
+from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.review import ReviewSettings, labels_frame, majority, people_layer, prepare, preset, summary_of
 from equipoise.review.label_studio import _rows, config_of, read_label_studio, tasks_of, write_label_studio
@@ -28,6 +29,7 @@ from equipoise.review.labels import (
 from equipoise.review.preparing import sheet_of
 from equipoise.review.questions import Question, Questionnaire
 from equipoise.review.static_pages import read_static
+from equipoise.review.summary import agreement_of
 from equipoise.review.using import (
     _threshold,
     calibrate_judge,
@@ -39,6 +41,18 @@ from equipoise.review.using import (
     errors_in,
     errors_text,
 )
+
+SIMILAR = ("objects_alike", "colours_alike", "gap_filled")
+ALIKE = Question("alike", "Are they alike?", answers=("yes", "no"), accept=("yes",))
+
+
+def compared(store, name, answer_of):
+    """Let somebody answer all of a review similar-to-source; ``answer_of`` an image id is "yes" or "no"."""
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    for item, pictures in store.rows("SELECT id, pictures FROM items"):
+        edits = json.loads(pictures)[1:]
+        kept = {(question, edit): answer_of(ids[edit]) for edit in edits for question in SIMILAR}
+        assert store.record(name, item, {**kept, **{("skin_tone", edit): "3" for edit in edits}})
 
 
 def said(store, name, answers):
@@ -166,6 +180,13 @@ def test_files_that_are_something_else_are_refused(answered, tmp_path, content):
         read_labels_csv(path)
 
 
+def test_a_comma_too_many_is_said_with_its_line(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("image_id,annotator,question,answer\na,x,note,fine\nb,x,note,nice, really\n")
+    with pytest.raises(InputError, match=r"labels\.csv: line 3 has more fields than columns; put quotes"):
+        read_labels_csv(path)
+
+
 def test_nothing_of_a_file_is_taken_if_a_row_is_wrong(answered):
     before = len(labels_frame(answered))
     good = {"image_id": "female-0", "annotator": "dan", "question": "gender", "answer": "male"}
@@ -217,6 +238,63 @@ def test_accepted_items(table, review_of):
     assert accepted_items(store).to_dict() == {"set-0": True, "set-1": True, "set-4": False, "set-5": False}
     with pytest.raises(InputError, match="no question says which answers are accepted"):
         accepted_items(store, "failures")
+
+
+@pytest.fixture
+def edits(tmp_path):
+    """Ten sources with two edits each; the judge ``ok`` likes the edits of the first five, and every other source."""
+    rows = []
+    for i in range(10):
+        rows.append({"image_id": f"s{i}", "source_id": None, "ok": i % 2 == 0})
+        rows += [{"image_id": f"s{i}-{k}", "source_id": f"s{i}", "ok": i < 5} for k in range(2)]
+    image = {"bytes": encode(Image.new("RGB", (9, 9))), "path": None}
+    return Table.create(tmp_path / "edits", [{**row, "image": image} for row in rows], columns={"ok": "bool"})
+
+
+def test_an_item_with_an_undecided_image_is_accepted_by_nobody(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana", "ben")
+    compared(store, "ana", lambda image: "no" if image == "s1-1" else "yes")
+    compared(store, "ben", lambda image: "no" if image in ("s0-0", "s1-0", "s1-1") else "yes")
+    told = accepted_items(store).to_dict()
+    assert "s0" not in told  # split on one edit, good the other
+    assert told == {"s1": False, **{f"s{i}": True for i in range(2, 10)}}
+
+
+def test_items_that_are_all_undecided_are_no_answer(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana", "ben")
+    compared(store, "ana", lambda image: "yes")
+    compared(store, "ben", lambda image: "yes" if image.endswith("0") else "no")
+    with pytest.raises(InputError, match="nobody has answered 'objects_alike' clearly"):
+        accepted_items(store)
+
+
+def test_a_judge_of_edits_is_read_at_the_edits(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana")
+    compared(store, "ana", lambda image: "yes" if image[1] in "01234" else "no")
+    found = calibration_in(store, edits, "ok")
+    assert (found.accuracy.value, found.accuracy.n) == (1.0, 20)
+    assert found.judged == 0.5  # of the edits, whatever it says of sources
+
+
+def test_a_judge_of_images_is_not_calibrated_on_whole_sources(edits, review_of):
+    """Items are called as their sources are, which are images too."""
+    store = review_of(edits, Questionnaire(about="source", questions=(ALIKE,)), shared=1.0)
+    store.add("ana")
+    said(store, "ana", {f"s{i}": {"alike": "yes" if i < 5 else "no"} for i in range(10)})
+    with pytest.raises(InputError, match=r"each source as a whole.* calibrate on a review about images"):
+        calibration_in(store, edits, "ok")
+
+
+def test_steps_of_a_scale_that_nobody_chose_count():
+    """By hand on 1..10: the two differ by 16 / 6 on average, and two answers at random by 4."""
+    told = {"ana": (1, 1, 2, 2, 10, 10), "ben": (1, 1, 2, 10, 10, 2)}
+    rows = [(who, i, "skin_tone", 0, str(step)) for who, steps in told.items() for i, step in enumerate(steps)]
+    frame = pd.DataFrame(rows, columns=["annotator", "item", "question", "picture", "answer"])
+    [question] = [q for q in preset("monk-skin-tone").questions if q.kind == "swatches"]
+    assert agreement_of(frame, question).kappas["ana, ben"].value == pytest.approx(1 / 3)
 
 
 def test_unsure_is_counted_whoever_counts(table, review_of):
@@ -278,6 +356,32 @@ def test_errors_by_group_before_and_after(table, review_of):
     assert gap["null_mean"] > 0
     assert gap["p_value"] > 0.05
     assert "wrong group" in errors_text(rows)
+
+
+def test_errors_of_whole_sets_belong_to_no_group(table, review_of):
+    store = review_of(table, preset("counterfactual-set"), shared=1.0)
+    store.add("ana")
+    said(store, "ana", {f"set-{i}": {"same_except": "no" if i < 2 else "yes"} for i in range(6)})
+    names = [row["image_id"] for row in table.rows(["image_id"])]
+    # the second image of set-0, the first of set-1, both of set-2
+    keep = [{"image_id": n, "keep": n not in {"male-1", "female-2", "female-4", "male-5"}} for n in names]
+    rows = errors_in(store, table.add_layer("filter", keep, columns=["keep"]))
+    assert {row["axis"] for row in rows} == {None}
+    found = {(r["variant"], r["subject"]): (r["value"], r["n"]) for r in rows}
+    assert found["before", "no"] == (2 / 6, 6)
+    assert found["after", "no"] == (0, 3)
+    with pytest.raises(InputError, match="asked of each set as a whole"):
+        errors_in(store, table, axes=["gender"])
+
+
+def test_errors_of_whole_sources_ask_what_became_of_the_edits(edits, review_of):
+    store = review_of(edits, Questionnaire(about="source", questions=(ALIKE,)), shared=1.0)
+    store.add("ana")
+    said(store, "ana", {f"s{i}": {"alike": "no" if i < 5 else "yes"} for i in range(10)})
+    keep = [{"image_id": row["image_id"], "keep": "-" in row["image_id"]} for row in edits.rows(["image_id"])]
+    keep[1]["keep"] = False
+    rows = errors_in(store, edits.add_layer("filter", keep, columns=["keep"]))
+    assert {(r["variant"], r["subject"]): r["value"] for r in rows}["after", "no"] == 4 / 9
 
 
 def test_errors_need_labels_of_the_same_table():

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from equipoise.cli.making import OVERWRITE, one_axis
 from equipoise.errors import InputError
+from equipoise.formatting import plural
 
 
 class _LookFirst(TyperGroup):
@@ -41,6 +42,7 @@ QUESTION = typer.Option("", "--question", help="Which question; the first that f
 
 @app.command("serve")
 def serve(
+    context: typer.Context,
     table: str = typer.Argument("", metavar="[TABLE]", help="The table of images; not needed to go on with a review."),
     out: str = typer.Option("", "--out", "-o", help="The folder of the review: questions, pictures, answers."),
     ask: str = typer.Option(
@@ -79,7 +81,7 @@ def serve(
     Links are printed once, when somebody is added: the review keeps only their hashes. Another one is made with
     [bold]equipoise review annotators DIR --new-link NAME[/bold].
     """
-    from equipoise.review.preparing import ReviewSettings, open_review, prepare
+    from equipoise.review.preparing import ReviewSettings, open_review, prepare, sheet_of
     from equipoise.review.questions import questionnaire_called
     from equipoise.review.serving import link
     from equipoise.review.serving import serve as listen
@@ -87,9 +89,13 @@ def serve(
     if not out:
         raise InputError("say where the review is kept with -o")
     if not table:
-        if ask or items or gold or overwrite:
-            raise InputError("name the table: equipoise review TABLE -o DIR --ask ...; without it a review goes on")
+        _refuse_making(context)
         store = open_review(out)
+        if dry_run:
+            [(n,)] = store.rows("SELECT count(*) FROM items")
+            typer.echo(f"{sheet_of(store)}\nof a review of {plural(n, 'item')}")
+            store.close()
+            return
     else:
         from equipoise.data import Table
 
@@ -127,6 +133,19 @@ def serve(
         store.close()
         return
     listen(store, port=port, behind=behind, started=started)
+
+
+_MAKING = "ask axis trait items raters shared gold gold_answers layer blur only_kept seed overwrite".split()
+"""The options of ``serve`` that are read when a review is made of a table, and not when it goes on."""
+
+
+def _refuse_making(context: typer.Context) -> None:
+    for name in _MAKING:
+        if str(context.get_parameter_source(name)).endswith("COMMANDLINE"):
+            raise InputError(
+                f"--{name.replace('_', '-')} is for making a review: name the table (equipoise review TABLE -o DIR "
+                "--ask ...); without it a review goes on as it was made"
+            )
 
 
 @app.command("questions")
@@ -324,7 +343,9 @@ def errors(
     folder: str = FOLDER,
     table: str = TABLE,
     layer: list[str] = LAYER,
-    axis: list[str] = typer.Option([], "--axis", help="An axis to compare by; all of the table unless given."),
+    axis: list[str] = typer.Option(
+        [], "--axis", help="An axis to compare by; all of the table unless given, none for whole sets."
+    ),
     question: str = QUESTION,
     out: str = typer.Option("", "--out", "-o", help="A folder for results.parquet as well."),
     draws: int = typer.Option(999, "--draws", min=19, help="Shuffles for the chance level of gaps."),

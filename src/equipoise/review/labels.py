@@ -22,10 +22,12 @@ from equipoise.errors import InputError
 from equipoise.formatting import plural
 from equipoise.review.asking import read_answers
 from equipoise.review.preparing import sheet_of
+from equipoise.review.questions import Question, Questionnaire
 from equipoise.review.store import ReviewStore, check_name
 
 __all__ = [
     "COLUMNS",
+    "accepted_images",
     "accepted_items",
     "gold_of",
     "labels_frame",
@@ -90,11 +92,13 @@ def read_labels_csv(path: str | Path) -> list[dict[str, str]]:
     A file of one's own needs the columns ``image_id``, ``annotator``, ``question`` and ``answer``.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-        rows = [
-            {str(k): _unescaped(v or "") for k, v in row.items()}
-            for row in csv.DictReader(io.StringIO(text, newline=""))
-        ]
+        reader = csv.DictReader(io.StringIO(Path(path).read_text(encoding="utf-8-sig"), newline=""))
+        rows = []
+        for row in reader:
+            if None in row:  # where DictReader puts fields without a column
+                why = "has more fields than columns; put quotes around text with commas"
+                raise InputError(f"{path}: line {reader.line_num} {why}")
+            rows.append({str(k): _unescaped(v or "") for k, v in row.items()})
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -196,21 +200,46 @@ def accepted_items(store: ReviewStore, question: str = "") -> pd.Series[Any]:
     """Whether people would let each item stay, by its name: what thresholds are learned from.
 
     ``question``: the one that counts; the first that says which answers are accepted, unless given. Items on which
-    people are split, or no more of them are sure than unsure, are left out, as by :func:`majority`.
+    people are split, or no more of them are sure than unsure, are left out, as by :func:`majority`. Where each image is
+    asked about, an item stays if all its images do; one that is rejected is enough against it.
+    """
+    return _stays(store, _accepting(sheet_of(store), question), "item")
+
+
+def accepted_images(store: ReviewStore, question: str = "") -> pd.Series[Any]:
+    """Whether people would let each image stay, by its id: what a judge of images is compared with.
+
+    As :func:`accepted_items`; a question about a whole set or source says nothing of its images and is refused.
     """
     sheet = sheet_of(store)
+    asked = _accepting(sheet, question)
+    if sheet.of_several(asked):
+        raise InputError(
+            f"people answered {asked.name!r} of each {sheet.about} as a whole, and the judge spoke of images; "
+            "calibrate on a review about images"
+        )
+    return _stays(store, asked, "image_id")
+
+
+def _accepting(sheet: Questionnaire, question: str) -> Question:
     asked = sheet.question(question) if question else next((q for q in sheet.questions if q.accept), None)
     if asked is None or not asked.accept:
         raise InputError("no question says which answers are accepted; add accept = [...] to one of them")
+    return asked
+
+
+def _stays(store: ReviewStore, asked: Question, by: str) -> pd.Series[Any]:
+    """By item or image: no where any verdict is no, yes where all are yes; what is undecided is left out."""
     labels = labels_frame(store)
     words = {True: "yes", False: "no", None: _UNSURE}
     asked_rows = labels[(labels["question"] == asked.name) & labels["answer"].notna()]
     verdicts = asked_rows.assign(answer=[words[asked.accepted(answer)] for answer in asked_rows["answer"]])
-    said = majority(verdicts, asked.name, unsure=_UNSURE).dropna(subset=["answer"])
-    if said.empty:
+    said = majority(verdicts, asked.name, unsure=_UNSURE)
+    accepted = (said["answer"] == "yes").groupby(said[by]).all()
+    clear = accepted | (said["answer"] == "no").groupby(said[by]).any()
+    if not clear.any():
         raise InputError(f"nobody has answered {asked.name!r} clearly yet")
-    by_item = said.assign(good=said["answer"] == "yes").groupby("item")["good"].all()
-    return by_item.astype(bool)
+    return accepted[clear]
 
 
 def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str | Path | None = None) -> Table:

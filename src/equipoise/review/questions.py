@@ -191,6 +191,15 @@ class Questionnaire(Settings):
                 return question
         raise UnknownNameError("question", name, [q.name for q in self.questions])
 
+    def of_several(self, question: Question) -> bool:
+        """Whether an answer to the ``question`` is about several images at once.
+
+        >>> sheet = preset("counterfactual-set")
+        >>> sheet.of_several(sheet.question("same_except"))
+        True
+        """
+        return self.about in ("set", "source") and not question.each
+
     def first(self, fits: Callable[[Question], bool], name: str = "") -> Question:
         """The question of this ``name``, or the first that ``fits``."""
         if name:

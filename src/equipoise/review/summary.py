@@ -145,19 +145,25 @@ def agreement_of(answers: pd.DataFrame, question: Question) -> Agreement:
     table = table[table.notna().sum(axis=1) >= 2]
     if table.empty:
         return Agreement(question.name, question.text, counts, None, None, {}, "no two people looked at the same yet")
-    kappas = {}
-    for first, second in combinations(table.columns, 2):
-        try:
-            weights = "linear" if question.ordered else "nominal"
-            kappas[f"{first}, {second}"] = cohen_kappa(table[first].tolist(), table[second].tolist(), weights=weights)
-        except InputError:  # nothing in common, or always the same answer
-            continue
+    kappas = _kappas(table, question)
     same = _same(table)
     try:
         alpha = krippendorff_alpha(table.to_numpy(), metric="ordinal" if question.ordered else "nominal")
     except InputError as error:
         return Agreement(question.name, question.text, counts, same, None, kappas, str(error))
     return Agreement(question.name, question.text, counts, same, alpha, kappas)
+
+
+def _kappas(table: pd.DataFrame, question: Question) -> dict[str, Estimate]:
+    weights, steps = ("linear", range(len(question.choices))) if question.ordered else ("nominal", None)
+    kappas = {}
+    for first, second in combinations(table.columns, 2):
+        said = table[first].tolist(), table[second].tolist()
+        try:
+            kappas[f"{first}, {second}"] = cohen_kappa(*said, weights=weights, categories=steps)
+        except InputError:  # nothing in common, or always the same answer
+            continue
+    return kappas
 
 
 def _same(table: pd.DataFrame) -> float:

@@ -6,7 +6,8 @@ Thresholds are learned from labels by :func:`equipoise.filters.thresholds.learne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,9 @@ from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.shares import pair_probability, share_estimate
-from equipoise.review.labels import accepted_items, labels_frame, majority
+from equipoise.review.labels import accepted_images, labels_frame, majority
 from equipoise.review.preparing import sheet_of
+from equipoise.review.questions import Questionnaire
 from equipoise.review.store import ReviewStore
 from equipoise.text.labels import read_labels
 
@@ -285,13 +287,36 @@ def _flags(values: Any, name: str) -> Flags:
 def errors_in(
     store: ReviewStore, table: Table, *, question: str = "", axes: Sequence[str] = (), draws: int = 999
 ) -> list[dict[str, Any]]:
-    """:func:`error_rows` of a review, by the axes of its table; after filtering too, with the layer of a filter."""
-    asked = sheet_of(store).first(lambda q: bool(q.accept) and q.kind == "choice", question)
-    by = list(axes) or list(table.axes)
+    """:func:`error_rows` of a review, by the axes of its table; after filtering too, with the layer of a filter.
+
+    An answer about a whole set or source belongs to no group, so such answers are not compared by ``axes``; the item
+    is there after filtering if all images that were judged in it stayed.
+    """
+    sheet = sheet_of(store)
+    asked = sheet.first(lambda q: bool(q.accept) and q.kind == "choice", question)
+    whole = sheet.of_several(asked)
+    if whole and axes:
+        raise InputError(
+            f"{asked.name!r} was asked of each {sheet.about} as a whole, which shows several groups; leave out --axis, "
+            "or compare groups in a review whose question is about each image"
+        )
+    by = [] if whole else list(axes) or list(table.axes)
     columns = [name for name in ("image_id", "set_id", *by, "keep") if name in table.columns]
     frame = table.to_pandas(columns)
     kept = frame.pop("keep").fillna(False).to_numpy(dtype=bool) if "keep" in frame else None
+    if whole and kept is not None:
+        kept = ~frame["image_id"].isin(_first_of_broken(store, sheet, frame["image_id"][~kept])).to_numpy()
     return error_rows(majority(labels_frame(store), asked.name), frame, by=by, kept=kept, draws=draws)
+
+
+def _first_of_broken(store: ReviewStore, sheet: Questionnaire, dropped: Iterable[str]) -> set[str]:
+    """The first images, where answers about the whole stand, of items of which an image was ``dropped``."""
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    gone = set(dropped)
+    items = ([ids[n] for n in json.loads(pictures)] for (pictures,) in store.rows("SELECT pictures FROM items"))
+    # A source is only what its edits are compared with; a filter of edits may drop it and keep all of them
+    start = 1 if sheet.about == "source" else 0
+    return {images[0] for images in items if not gone.isdisjoint(images[start:])}
 
 
 def errors_text(rows: Sequence[dict[str, Any]]) -> str:
@@ -314,12 +339,21 @@ def confusion_in(store: ReviewStore, table: Table, detector: str, *, question: s
 
 
 def calibration_in(store: ReviewStore, table: Table, judge: str, *, question: str = "") -> JudgeCalibration:
-    """A judge's column, verdicts or scores, against what people of a review accepted."""
-    accepted = accepted_items(store, question)
-    scores = table.to_pandas(["image_id", judge]).dropna(subset=[judge]).set_index("image_id")[judge]
+    """A judge's column, verdicts or scores, against what people of a review accepted, image by image."""
+    accepted = accepted_images(store, question)
+    scores = _judged(table, judge, sheet_of(store).about)
     shared = accepted.index.intersection(scores.index)
     if shared.empty:
         raise InputError("people looked at no image that the judge spoke of; calibrate on a review about images")
     calibrated = calibrate_judge if table.types[judge] == "bool" else calibrate_scores
     said, people = scores.loc[shared].to_numpy(), accepted.loc[shared].to_numpy()
     return calibrated(said, people, everything=scores.to_numpy())
+
+
+def _judged(table: Table, judge: str, about: str) -> pd.Series[Any]:
+    """What the judge says of each image that a review about this could ask of, by its id."""
+    within = {"set": ["set_id"], "source": ["source_id"]}.get(about, [])
+    frame = table.to_pandas(["image_id", judge, *within]).dropna()
+    if about == "source":
+        frame = frame[frame["image_id"] != frame["source_id"]]
+    return frame.set_index("image_id")[judge]

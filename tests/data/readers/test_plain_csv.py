@@ -43,6 +43,16 @@ def test_embeddings_without_one_good_line(tmp_path: Path) -> None:
         shape_of("embeddings-csv", path)
 
 
+@pytest.mark.parametrize("header", [",id,0,1", "id,0,1,", '"",id,0,1', "Unnamed: 0,id,0,1"])
+def test_line_numbers_of_pandas_are_no_part_of_a_vector(tmp_path: Path, header: str, collect: Any) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(f"{header}\n0,a,1,2\n")
+    with pytest.raises(InputError, match=r"e.csv: column [14] has no name .* index=False"):
+        collect("embeddings-csv", path)
+    path.write_text(",id,vector\n0,a,1 2\n")
+    assert collect("embeddings-csv", path)[0][0]["vector"] == [1, 2]
+
+
 def test_the_model_is_named_after_the_file_where_nothing_else_names_it(tmp_path: Path, collect: Any) -> None:
     (tmp_path / "vectors.csv").write_text("id,0,1\na,1,2\n")
     assert shape_of("embeddings-csv", tmp_path / "vectors.csv").dim == 2

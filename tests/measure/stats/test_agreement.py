@@ -33,6 +33,27 @@ def test_cohen_matches_scikit_learn(pairs, weights):
     assert found.n == len(pairs)
 
 
+@settings(deadline=None, max_examples=examples(40))
+@given(st.lists(st.tuples(answers, answers), min_size=2, max_size=25), st.sampled_from(["linear", "quadratic"]))
+def test_cohen_counts_steps_that_nobody_chose(pairs, weights):
+    first, second = [3 * a for a, _ in pairs], [3 * b if b < 3 else 10 for _, b in pairs]
+    assume(len({*first, *second}) > 1)
+    expected = cohen_kappa_score(first, second, labels=range(11), weights=weights)
+    assume(not math.isnan(expected))
+    found = cohen_kappa(first, second, weights=weights, categories=range(11), replicates=20)
+    assert found.value == pytest.approx(expected, abs=1e-9)
+
+
+def test_cohen_takes_answers_in_the_order_of_the_categories():
+    first, second = ["low", "low", "high", "middle"], ["low", "middle", "high", "high"]
+    by_name = cohen_kappa(first, second, weights="linear", categories=["low", "middle", "high"], replicates=20)
+    place = {"low": 0, "middle": 1, "high": 2}
+    numbers = [[place[answer] for answer in said] for said in (first, second)]
+    assert by_name.value == cohen_kappa(*numbers, weights="linear", replicates=20).value
+    with pytest.raises(InputError, match="'high' is not among the categories"):
+        cohen_kappa(first, second, categories=["low", "middle"])
+
+
 def test_cohen_textbook():
     # 2 x 2 table 20, 5 / 10, 15: observed .7, expected .5
     first = ["y"] * 25 + ["n"] * 25

@@ -9,7 +9,7 @@ the model of the line; otherwise the option does, and without it the name of the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def _files(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _check_header(file: Path, delimiter: str) -> None:
-    """Refuse a table of something else, such as labels, with what a file of vectors holds."""
+    """Refuse a table of something else, such as labels, and columns that are no part of a vector."""
     _, header = next(text_lines(file), (0, ""))
     names = [name.strip().strip('"') for name in header.split(delimiter)] if isinstance(header, str) else ["id"]
     if header and "id" not in names:
@@ -74,6 +74,18 @@ def _check_header(file: Path, delimiter: str) -> None:
             f"{file} holds no vectors: it has no column 'id'; a CSV file of vectors has the columns id and vector, or "
             f"id and one column for each number (its columns are: {shown})"
         )
+    if "id" in names and "vector" not in names:
+        _refuse_unnamed(file, names)
+
+
+def _refuse_unnamed(file: Path, names: Sequence[str]) -> None:
+    """Refuse a column that would become a part of every vector though it is most likely the number of the line."""
+    for place, name in enumerate(names, 1):
+        if not name or name.startswith("Unnamed:"):
+            raise InputError(
+                f"{file}: column {place} has no name of its own; if pandas put its line numbers there, save the file "
+                "again with index=False"
+            )
 
 
 def _array_rows(

@@ -40,6 +40,7 @@ def cohen_kappa(
     second: Sequence[Any],
     *,
     weights: str = "nominal",
+    categories: Sequence[Any] | None = None,
     replicates: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -48,19 +49,23 @@ def cohen_kappa(
 
     kappa = 1 - sum w O / sum w E, O the share of items with each pair of answers, E the product of the two
     annotators' own shares; w is 1 off the diagonal ("nominal"), |i - j| ("linear") or (i - j)^2 ("quadratic")
-    over the sorted answers. Range [-1, 1], chance 0. An item without both answers (None) is dropped.
+    over the sorted answers, or over ``categories``: every answer that can be given, in order, so that steps of a
+    scale that nobody chose count too. Range [-1, 1], chance 0. An item without both answers (None) is dropped.
 
     >>> cohen_kappa(["y", "y", "n", "n"], ["y", "n", "n", "n"], replicates=100).value
     0.5
+    >>> first, second = [1, 1, 2, 2, 10, 10], [1, 1, 2, 10, 10, 2]
+    >>> round(cohen_kappa(first, second, weights="linear", categories=range(1, 11), replicates=100).value, 3)
+    0.333
     """
     chosen(weights, "weights", ("nominal", "linear", "quadratic"))
     same_length(first, "first", second, "second")
-    codes, categories = _coded(np.array([list(first), list(second)], dtype=object).T, "first and second")
+    codes, scale = _coded(np.array([list(first), list(second)], dtype=object).T, "first and second", categories)
     both = (codes >= 0).all(axis=1)
     if not both.any():
         raise InputError("no item was answered by both annotators")
     pairs = codes[both]
-    k = len(categories)
+    k = len(scale)
     table = np.zeros((len(pairs), k * k))
     table[np.arange(len(pairs)), pairs[:, 0] * k + pairs[:, 1]] = 1.0
     steps = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(np.float64)
@@ -235,17 +240,25 @@ def _per_item_counts(codes: NDArray[np.intp], k: int) -> Floats:
     return counts
 
 
-def _coded(ratings: NDArray[Any], name: str) -> tuple[NDArray[np.intp], list[Any]]:
-    """(items, annotators) indices into the sorted distinct answers; -1 is missing."""
+def _coded(
+    ratings: NDArray[Any], name: str, categories: Sequence[Any] | None = None
+) -> tuple[NDArray[np.intp], list[Any]]:
+    """(items, annotators) indices into the ``categories``, or the sorted distinct answers; -1 is missing."""
     if ratings.ndim != 2 or ratings.size == 0:
         raise InputError(f"{name} must be one row per item and one column per annotator, the same number in each row")
     missing = np.array([[answer is None or answer != answer for answer in row] for row in ratings], dtype=bool)
     answers = set(ratings[~missing].tolist())
-    try:
-        categories = sorted(answers)
-    except TypeError as error:
-        raise InputError(f"{name} mixes answers that cannot be sorted together ({error})") from error
-    place = {answer: index for index, answer in enumerate(categories)}
+    scale = _sorted(answers, name) if categories is None else list(categories)
+    place = {answer: index for index, answer in enumerate(scale)}
+    if strange := [answer for answer in answers if answer not in place]:
+        raise InputError(f"{name}: {strange[0]!r} is not among the categories")
     codes = np.full(ratings.shape, -1, dtype=np.intp)
     codes[~missing] = [place[answer] for answer in ratings[~missing]]
-    return codes, categories
+    return codes, scale
+
+
+def _sorted(answers: set[Any], name: str) -> list[Any]:
+    try:
+        return sorted(answers)
+    except TypeError as error:
+        raise InputError(f"{name} mixes answers that cannot be sorted together ({error})") from error
