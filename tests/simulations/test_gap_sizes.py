@@ -9,6 +9,7 @@ import pytest
 from scipy import stats as sps
 from tests.simulations.bands import within
 
+from equipoise.measure.counterfactual import decompose, pair_gaps
 from equipoise.measure.counterfactual.placebo import placebo_excess
 from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
@@ -241,3 +242,30 @@ def test_an_axis_of_twice_the_placebos_is_found(quirk, n_subjects, power):
     alarms, covered = excesses(200, 0.6, (0.3, 0.3, 0.3), quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
     assert alarms >= power
     assert within(covered, 0.93, 0.97, 200)
+
+
+@pytest.mark.slow
+def test_people_in_several_sets_of_one_subject_raise_no_false_alarms():
+    """Ten people in six sets each: each person's own gap is not six, and there is no gap on average."""
+    rounds, n = 150, 60
+    person = np.tile(np.arange(10), 6)
+    sets, links, four = np.repeat(np.arange(n), 2), np.repeat(person, 2), np.repeat(np.arange(n), 4)
+    groups = Groups(np.tile([0, 1], n), ("f", "m"))
+    axes = [Groups(np.tile(labels, n), ("0", "1"), name) for name, labels in (("x", [0, 0, 1, 1]), ("y", [0, 1] * 2))]
+    false, held = np.zeros(3), np.zeros(3)
+    for seed in range(rounds):
+        rng = np.random.default_rng(seed)
+        gap = rng.normal(size=10)[person] + 0.3 * rng.normal(size=n)
+        scene = rng.normal(size=n)
+        scores = np.stack([scene + gap / 2, scene - gap / 2], axis=1).ravel()
+        cells = gap_cells(scores, sets, groups, links=links)
+        table = np.repeat(scores.reshape(n, 2), 2, axis=1) + 0.3 * rng.normal(size=(n, 4))
+        term = decompose(table.ravel(), four, axes, links=np.repeat(person, 4), draws=199).terms["x"]
+        size = standard_gap_sizes(cells, draws=19)[0].estimate
+        signed, level = pair_gaps(cells, by_subject=True, draws=499)[0].estimate, term.levels["0"]
+        false += [one.p_value <= 0.05 for one in (size, signed, term.size)]
+        held += [one.ci_low <= 0 <= one.ci_high for one in (size, signed, level)]
+    for rate in false / rounds:
+        assert within(rate, 0.02, 0.06, rounds)
+    for rate in held / rounds:
+        assert within(rate, 0.93, 0.98, rounds)

@@ -135,6 +135,33 @@ class TestPairs:
         assert (estimate.ci_low, estimate.ci_high) == (None, None)
         assert "no interval: one independent link" in estimate.notes
 
+    def test_linked_sets_of_one_subject_are_not_independent(self):
+        rng = np.random.default_rng(0)
+        gap = np.tile(1.0 + rng.normal(size=4), 6) + 0.1 * rng.normal(size=24)
+        scores, sets = np.stack([gap, np.zeros(24)], axis=1).ravel(), np.repeat(np.arange(24), 2)
+        groups, links = Groups(np.tile([0, 1], 24), ("f", "m")), np.repeat(np.tile(np.arange(4), 6), 2)
+        subjects = ["nurse"] * 48
+        alone, linked, one = (
+            cf.pair_gaps(cf.gap_cells(scores, sets, groups, subjects, links=keys), by_subject=True)[0].estimate
+            for keys in (None, links, np.zeros(48, dtype=int))
+        )
+        assert alone.value == linked.value
+        assert alone.p_value < 0.01
+        assert linked.p_value >= 0.125  # no pattern of four signs says more
+        assert linked.ci_high - linked.ci_low > 1.5 * (alone.ci_high - alone.ci_low)
+        assert "linked sets flip together" in linked.notes
+        assert (one.ci_low, one.p_value) == (None, 1.0)
+        assert "no interval: one independent link" in one.notes
+
+    def test_one_set_per_link_of_a_subject_changes_nothing(self):
+        scores, sets, groups, subjects = world(n_groups=3)
+        keep = np.random.default_rng(0).random(len(scores)) > 0.2
+        given = scores[keep], sets[keep], groups.take(keep), subjects[keep]
+        alone, linked = (
+            cf.pair_gaps(cf.gap_cells(*given, links=links), by_subject=True) for links in (None, (sets % 8)[keep])
+        )
+        assert alone == linked
+
     def test_no_saturation_where_max_skew_saturates(self):
         small, large = (
             cf.pair_gaps(cf.gap_cells(*world(effect=(0, 0, e))[:3]), pairs=[("c", "a")])[0] for e in (5, 50)
@@ -286,6 +313,23 @@ class TestDecomposition:
             for links in (None, sets)
         )
         assert (alone.ci_low, alone.ci_high) == (linked.ci_low, linked.ci_high)
+
+    def test_linked_sets_of_one_subject_are_not_independent(self):
+        rng = np.random.default_rng(0)
+        effect = np.tile(1.0 + rng.normal(size=4), 6)[:, None] * [-0.5, -0.5, 0.5, 0.5]
+        scores = (effect + 0.1 * rng.normal(size=effect.shape)).ravel()
+        sets = np.repeat(np.arange(24), 4)
+        axes = [
+            Groups(np.tile(labels, 24), ("0", "1"), name) for name, labels in (("x", [0, 0, 1, 1]), ("y", [0, 1] * 2))
+        ]
+        links = np.repeat(np.tile(np.arange(4), 6), 4)
+        alone, linked = (cf.decompose(scores, sets, axes, links=keys, draws=999).terms["x"] for keys in (None, links))
+        assert alone.size.value == linked.size.value
+        assert alone.size.p_value < 0.01 < 0.05 < linked.size.p_value
+        a, b = alone.levels["0"], linked.levels["0"]
+        assert a.p_value < 0.01
+        assert b.p_value >= 0.125  # no pattern of four signs says more
+        assert b.ci_high - b.ci_low > 1.5 * (a.ci_high - a.ci_low)
 
     def test_one_link_for_all_gives_no_interval(self):
         scores, sets, axes = crossed(12, np.ones((2, 1)) * [[3.0, 0.0]])

@@ -188,6 +188,31 @@ class TestMeaning:
             assert b.ci_high - b.ci_low > a.ci_high - a.ci_low
         assert "linked sets flip together" in standard_gaps(linked)[0].estimate.notes
 
+    def test_linked_sets_of_one_subject_are_not_independent(self):
+        rng = np.random.default_rng(0)
+        people = np.tile(1.0 + rng.normal(size=4), 6)
+        table = np.stack([people, np.zeros(24)], axis=1)[None] + 0.3 * rng.normal(size=(1, 24, 2))
+        links = np.repeat(np.tile(np.arange(4), 6), 2)
+        alone, linked = (standard_gap_sizes(by_hand(table, links=keys))[0].estimate for keys in (None, links))
+        assert alone.value == linked.value
+        assert alone.p_value < 0.01
+        assert linked.p_value >= 0.125  # no pattern of four signs says more
+        assert linked.ci_high - linked.ci_low > 1.5 * (alone.ci_high - alone.ci_low)
+        one = standard_gap_sizes(by_hand(table, links=np.zeros(48, dtype=int)))[0].estimate
+        assert (one.ci_low, one.p_value) == (None, 1.0)
+        assert any(note.startswith("no interval") for note in one.notes)
+
+    def test_links_that_no_two_sets_share_change_nothing(self):
+        table = np.random.default_rng(0).normal(size=(3, 5, 2))
+        for by_subject in (False, True):
+            alone, linked = (
+                standard_gap_sizes(by_hand(table[:1] if not by_subject else table, links=links), by_subject=by_subject)
+                for links in (None, np.tile(np.repeat(np.arange(5), 2), 3 if by_subject else 1))
+            )
+            assert [(a.value, a.ci_low, a.ci_high, a.p_value) for a in (row.estimate for row in alone)] == [
+                (a.value, a.ci_low, a.ci_high, a.p_value) for a in (row.estimate for row in linked)
+            ]
+
 
 class TestEdges:
     def test_without_spread_there_is_no_standard_gap_but_wins_are_counted(self):

@@ -98,8 +98,8 @@ def pair_gaps(
 
     Over all subjects, a subject's mean gap is one unit, however many sets it has; for one subject (or without
     subjects) a set is. A set's gap is the mean over its strata that hold both groups. The p-value flips the signs of
-    units: all patterns up to 12 units, ``draws`` random ones with more. Where sets of different subjects are linked,
-    what they share moves all subjects together: links are flipped as well, the larger p-value counts, and the interval
+    units: all patterns up to 12 units, ``draws`` random ones with more. Where sets are linked, of different subjects or
+    of one, what they share moves them together: links are flipped as well, the larger p-value counts, and the interval
     is two-way clustered. A pair that no set holds gives no row.
     """
     wanted = _pair_indices(cells.groups, pairs)
@@ -158,16 +158,17 @@ def _gaps_of(
         first, second = (cells.groups.names[g] for g in wanted[column])
         p_value, spread, shared = float(test.p_value[place]), float(test.null_sd[place]), 0.0
         notes = cells.notes if len(unit) == len(mine) else (*cells.notes, f"n is subjects, of {len(mine)} sets")
-        if subject is None and cells.links is not None:
+        linked = links_of(cells, members[there]) is not None
+        if linked or (subject is None and cells.links is not None):
             every = np.full(len(cells.subjects), np.nan)
             every[members] = gaps[:, column]
             p_value, spread = flip_test(cells, every, members[there], unit, draws, seed)
             shared = least_error(cells, every, members[there], unit, level)
-            if links_of(cells, members[there]) is not None:
+            if linked:
                 notes = (*notes, "linked sets flip together")
         interval = mean_interval(unit, level=level, least_error=shared)
         reason = no_interval_note(unit)
-        if subject is None and independent_units(cells, members[there], unit) < 2:
+        if independent_units(cells, members[there], unit) < 2:
             interval, reason = None, why_no_interval(cells, members[there], unit)
         low, high = interval or (None, None)
         notes = notes if interval else (*notes, reason)

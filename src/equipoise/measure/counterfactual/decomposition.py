@@ -94,9 +94,10 @@ def decompose(
     The effect of a combination is its mean score less what the smaller terms explain (inclusion and exclusion over
     a balanced table). Only sets with every combination take part; the others are counted. With several subjects, a
     subject's mean over its sets is one unit. The p-value of a term flips the signs of whole units: it holds if
-    their effects scatter symmetrically about 0 under the null. Where sets are linked over subjects (``links``), links
-    are flipped too, the larger p-value counts, and intervals are two-way clustered. ``strata`` (N,) are levels that are
-    none of the axes (a placebo): only images of the same make up a table, and a set's tables are averaged.
+    their effects scatter symmetrically about 0 under the null. Where sets are linked (``links``), over subjects or
+    within one, links are flipped too, the larger p-value counts, and intervals are two-way clustered. ``strata`` (N,)
+    are levels that are none of the axes (a placebo): only images of the same make up a table, and a set's tables are
+    averaged.
 
     >>> gender = Groups.from_values(list("fmfm") * 6, axis="gender")
     >>> race = Groups.from_values(list("AABB") * 6, axis="race")
@@ -120,11 +121,12 @@ def decompose(
     cells = _means_by(table.scores[table.complete].reshape(-1, *shape), whole)
     members = np.unique(whole)
     subject_of = table.subjects[members]
-    several = len(np.unique(subject_of)) > 1
+    n_subjects = len(np.unique(subject_of))
+    several = n_subjects > 1
     units = _means_by(cells, subject_of) if several else cells
     by_link = None
-    if table.links is not None and several:
-        weight = 1 / np.bincount(subject_of)[subject_of] / len(units)
+    if table.links is not None and (several or links_of(table, members) is not None):
+        weight = 1 / np.bincount(subject_of)[subject_of] / n_subjects
         by_link = _sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[members])
     means = units.mean(axis=0)
     total = float(((means - means.mean()) ** 2).sum())

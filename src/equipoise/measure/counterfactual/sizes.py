@@ -53,7 +53,7 @@ from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import size_of
 from equipoise.measure.stats.laws import normal_below, t_quantile
-from equipoise.measure.stats.permutation import p_values, sign_flip
+from equipoise.measure.stats.permutation import p_values
 from equipoise.pace import steps
 
 __all__ = [
@@ -71,6 +71,8 @@ FloatArray = NDArray[np.float64]
 
 PIVOTS = 4000
 """Draws of the pivots behind the interval of a size."""
+FLIPS = 9999
+"""Flips behind the p-value of the size of one subject's gap, which is that of its mean."""
 NO_SPREAD = "no standard gap: all sets of a group score the same, so there is no spread to measure it in"
 
 
@@ -267,9 +269,10 @@ def _size(
     interval: tuple[float, float] | None
     if alone:
         gaps = pair.gaps[kept]
-        p: float = float(sign_flip(gaps, seed=seed).p_value)
-        error = np.hypot(gaps.std(ddof=1) / np.sqrt(len(gaps)) / scale, gaps.mean() / scale * cells.spread.error / 2)
-        interval = size_of(*t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
+        p: float = flip_test(cells, pair.gaps, kept, gaps, FLIPS, seed)[0]
+        of_mean, few = error_of_mean(cells, pair.gaps, kept, gaps), independent_units(cells, kept, gaps)
+        error = float(np.hypot(of_mean / scale, gaps.mean() / scale * cells.spread.error / 2))
+        interval = size_of(*t_interval(float(gaps.mean()) / scale, error, few, level)) if few > 1 else None
     else:
         p = p_values(square, null, rng=seed).value
         interval = _size_interval(cells, pair, kept, seed, level)
