@@ -244,6 +244,33 @@ def test_pair_probability_matches_all_pairs_and_its_null(seed, n, m):
 
 
 @settings(deadline=None, max_examples=examples(40))
+@given(seeds, st.integers(2, 4), st.integers(2, 4), st.integers(1, 3))
+def test_whole_clusters_change_sides_under_the_null(seed, n, m, each):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 4, (n + m, each)).astype(float)
+    keys = np.repeat(np.arange(n + m), each)
+    plain = pair_probability(values[:n].ravel(), values[n:].ravel())
+    found = pair_probability(values[:n].ravel(), values[n:].ravel(), clusters=(keys[: n * each], keys[n * each :]))
+    assert found.value == plain.value
+    draws = []
+    for inside in itertools.combinations(range(n + m), n):
+        rest = [i for i in range(n + m) if i not in inside]
+        draws.append(pair_probability(values[list(inside)].ravel(), values[rest].ravel()).value)
+    assert found.null_sd == pytest.approx(np.std(draws), abs=1e-9)
+    if each == 1:
+        assert found.p_value == pytest.approx(plain.p_value, abs=1e-9)
+
+
+def test_clusters_are_checked():
+    with pytest.raises(InputError, match="both sides"):
+        pair_probability([1.0, 2.0], [3.0, 4.0], clusters=([0, 1], [1, 2]))
+    with pytest.raises(InputError, match="give one for each"):
+        pair_probability([1.0, 2.0], [3.0, 4.0], clusters=([0], [1, 2]))
+    alone = pair_probability([1.0, 2.0], [3.0, 4.0], clusters=([0, 0], [1, 2]))
+    assert (alone.ci_low, alone.p_value) == (None, None)
+
+
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(-6, 6), st.sampled_from("xyz")), min_size=1, max_size=20))
 def test_text_encoder_bias_matches_a_plain_loop(items):
     margins = np.array([0.0009 * k for k, _ in items])

@@ -262,6 +262,66 @@ def test_auc_of_three_groups_covers_and_does_not_cry_wolf():
     assert covered >= sps.binom.ppf(0.001, 150, 0.95)
 
 
+def blind_reader(rng, groups, n_images=60, each=5):
+    """Probabilities of captions, those of one image alike, by a classifier that knows nothing of their groups."""
+    images = np.repeat(np.arange(n_images), rng.integers(each - 2, each + 3, size=n_images))
+    scores = rng.normal(size=(n_images, groups))[images] + 0.3 * rng.normal(size=(len(images), groups))
+    return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True), images % groups, images.tolist()
+
+
+def rates_of_a_blind_reader(groups, rounds, images_are_known):
+    """How often accuracy, AUC and the difference of two such readers are called more than chance; AUC's coverage."""
+    found = []
+    for seed in range(rounds):
+        rng = np.random.default_rng(seed)
+        table, labels, images = blind_reader(rng, groups)
+        known = images if images_are_known else None
+        made = sentence_classification(table, labels, images=known, permutations=99, seed=seed)
+        apart = leakage_difference(table, np.full(table.shape, 1 / groups), labels, images=known)
+        held = made.auc.ci_low <= 0.5 <= made.auc.ci_high
+        found.append([made.accuracy.p_value <= 0.05, made.auc.p_value <= 0.05, held, apart.ci_high - apart.ci_low])
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_captions_of_one_image_are_not_independent(groups):
+    naive, known = (rates_of_a_blind_reader(groups, 40, images_are_known) for images_are_known in (False, True))
+    assert naive[1] >= 0.2
+    assert (known[:2] <= sps.binom.ppf(0.999, 40, 0.05) / 40).all()
+    assert known[2] >= sps.binom.ppf(0.001, 40, 0.95) / 40
+    assert known[3] > 1.3 * naive[3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [2, 3])
+def test_readers_of_several_captions_do_not_cry_wolf(groups):
+    rates = rates_of_a_blind_reader(groups, 400, images_are_known=True)
+    assert (rates[:2] <= sps.binom.ppf(0.999, 400, 0.05) / 400).all()
+    assert rates[2] >= sps.binom.ppf(0.001, 400, 0.93) / 400
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_one_caption_per_image_changes_nothing(groups):
+    rng = np.random.default_rng(0)
+    table, labels = rng.dirichlet(np.ones(groups), size=60), np.arange(60) % groups
+    images = rng.permutation(60).tolist()
+    plain, named = (sentence_classification(table, labels, images=ids, permutations=19) for ids in (None, images))
+    assert plain == named
+    assert leakage(table, labels, permutations=19) == leakage(table, labels, images=images, permutations=19)
+
+
+def test_one_image_of_a_group_gives_no_interval():
+    table = np.random.default_rng(0).dirichlet(np.ones(3), size=10)
+    found = sentence_classification(table, labelled(2, 4, 4), images=[*"aabbccddee"], permutations=9).auc
+    assert (found.ci_low, found.ci_high) == (None, None)
+    assert found.notes == ("no interval: one image of a group",)
+
+
+def test_captions_of_an_image_are_of_one_group():
+    with pytest.raises(InputError, match="image 'a' has captions of two groups"):
+        leakage(np.full((2, 2), 0.5), [0, 1], images=["a", "a"])
+
+
 def test_a_missing_group_is_named():
     with pytest.raises(InputError, match="no item has label 2"):
         sentence_classification(np.full((4, 3), 1 / 3), [0, 0, 1, 1])

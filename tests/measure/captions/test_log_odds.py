@@ -128,3 +128,51 @@ def test_one_group_has_nothing_to_compare():
         word_log_odds([["red"], ["tie"]], Groups.from_values(["m", "m"]))
     with pytest.raises(UnknownNameError):
         word_log_odds([["red"], ["tie"]], Groups.from_values(["m", "f"]), count="words")
+
+
+def several_captions(rng, n_images=40, each=5):
+    """Captions of images of either group that differ in what they show, and in nothing else."""
+    said = []
+    for _ in range(n_images):
+        shown = rng.choice(40, 6, replace=False)
+        said += [[f"w{i}" for i in rng.choice(shown, 4, replace=False)] for _ in range(each)]
+    images = np.repeat(np.arange(n_images), each)
+    return said, Groups(images % 2, ("m", "f")), images.tolist()
+
+
+def test_captions_of_one_image_are_not_independent():
+    alone, together = [], []
+    for seed in range(12):
+        said, who, images = several_captions(np.random.default_rng(seed))
+        naive, found = (word_log_odds(said, who, images=ids, permutations=39, seed=seed) for ids in (None, images))
+        assert found.estimate.value == naive.estimate.value
+        alone.append(naive.estimate.p_value <= 0.05)
+        together.append(found.estimate.p_value <= 0.05)
+    assert sum(alone) >= 8
+    assert sum(together) <= sps.binom.ppf(0.999, 12, 0.05)
+
+
+@pytest.mark.slow
+def test_words_of_several_captions_do_not_cry_wolf():
+    false = 0
+    for seed in range(200):
+        said, who, images = several_captions(np.random.default_rng(seed))
+        false += word_log_odds(said, who, images=images, permutations=99, seed=seed).estimate.p_value <= 0.05
+    assert false <= sps.binom.ppf(0.999, 200, 0.05)
+
+
+def test_one_caption_per_image_changes_nothing():
+    rng = np.random.default_rng(0)
+    said, who = captions(rng, 40), Groups(rng.integers(-1, 2, 40), ("m", "f"))
+    plain = word_log_odds(said, who, permutations=19)
+    named = word_log_odds(said, who, images=rng.permutation(40).tolist(), permutations=19)
+    assert plain.estimate == named.estimate
+    assert plain.table.equals(named.table)
+
+
+def test_an_image_of_two_groups_is_refused():
+    who = Groups.from_values(["m", "f"])
+    with pytest.raises(InputError, match="image 'a' has captions of two groups"):
+        word_log_odds([["red"], ["tie"]], who, images=["a", "a"])
+    with pytest.raises(InputError, match="images"):
+        word_log_odds([["red"], ["tie"]], who, images=["a"])

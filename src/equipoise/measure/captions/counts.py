@@ -8,7 +8,7 @@ the chance level: pairs counted as biased because the reference happened to lean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from equipoise.measure.stats.group_means import permuted_labels
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import Alternative, p_values
 
-__all__ = ["Amplification", "TwoSides", "image_keys", "moved_interval", "two_sided_estimate"]
+__all__ = ["Amplification", "ImagesOfCaptions", "TwoSides", "image_keys", "moved_interval", "two_sided_estimate"]
 
 Statistic = Callable[[Floats, Floats, Floats], Floats]
 """Counts of the reference (b, K), of the predictions (b, K), of what does not change (b, M) -> values (b,)."""
@@ -160,6 +160,50 @@ def image_keys(images: Sequence[Hashable], n: int) -> NDArray[np.intp]:
     if len(images) != n:
         raise InputError(f"images has {len(images)} ids for {n} captions; give one per caption")
     return np.unique(np.array([str(image) for image in images]), return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class ImagesOfCaptions:
+    """Which image each caption is of, and the image's label: what chance may deal anew."""
+
+    keys: NDArray[np.intp]
+    """(n,) the number of each caption's image, in the order in which images first come."""
+    labels: NDArray[np.int64]
+    """(images,) their labels."""
+    several: bool
+    """Whether an image has several captions: then captions are not independent."""
+
+    @classmethod
+    def of(cls, images: Sequence[Hashable] | None, labels: NDArray[Any]) -> ImagesOfCaptions:
+        """From the id of each caption's image (each its own, if None) and the captions' ``labels`` (n,).
+
+        >>> found = ImagesOfCaptions.of(["b", "a", "b"], np.array([1, 0, 1]))
+        >>> found.keys.tolist(), found.labels.tolist(), found.several
+        ([0, 1, 0], [1, 0], True)
+        """
+        truth = np.asarray(labels, dtype=np.int64)
+        if images is None:
+            return cls(np.arange(len(truth)), truth, False)
+        given = image_keys(images, len(truth))
+        first, codes = np.unique(given, return_index=True, return_inverse=True)[1:]
+        order = np.argsort(first)
+        keys = np.argsort(order)[codes]
+        by_image = truth[first[order]]
+        mixed = by_image[keys] != truth
+        if mixed.any():
+            image = images[int(np.argmax(mixed))]
+            raise InputError(f"image {image!r} has captions of two groups; an image is of one group or undefined")
+        return cls(keys, by_image, len(by_image) < len(keys))
+
+    @property
+    def clusters(self) -> NDArray[np.intp] | None:
+        """(n,) the captions that belong together; ``None`` where each has an image of its own."""
+        return self.keys if self.several else None
+
+    def shuffled(self, count: int, rng: np.random.Generator) -> Iterator[NDArray[Any]]:
+        """Blocks (b, n) of the captions' labels, dealt anew over whole images, ``count`` rows in all."""
+        for block in permuted_labels(self.labels, count, rng):
+            yield block[:, self.keys] if self.several else block
 
 
 def moved_interval(

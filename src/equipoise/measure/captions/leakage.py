@@ -1,8 +1,8 @@
 """Leakage: how well a group can be read off what a model says, from a classifier's probabilities.
 
 Sentence classification asks it of captions, leakage of vectors of objects (or of captions): by accuracy (Wang
-2019) or by the confidence-weighted score of LIC. Nulls shuffle the test labels over the items, the classifier
-being what it is.
+2019) or by the confidence-weighted score of LIC. Nulls shuffle the test labels over the items, or over the images
+of which they are captions, the classifier being what it is.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.captions.counts import ImagesOfCaptions
 from equipoise.measure.captions.lic import checked_probabilities, corrected_resampled_t, lic_scores, lic_shuffled
 from equipoise.measure.captions.splits import balanced_split, cross_fit_folds
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
-from equipoise.measure.stats.laws import normal_quantile
+from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import pair_probability, placements, share_estimate
 
@@ -68,12 +69,19 @@ class SentenceClassification:
     rows={name: {"bounds": (0.0, 100.0)} for name in ("caption_accuracy", "caption_auc")},
 )
 def sentence_classification(
-    probabilities: ArrayLike, labels: ArrayLike, *, permutations: int = 999, seed: int = 0, level: float = 0.95
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    *,
+    images: Sequence[Hashable] | None = None,
+    permutations: int = 999,
+    seed: int = 0,
+    level: float = 0.95,
 ) -> SentenceClassification:
     """Accuracy and AUC of ``probabilities`` (n, G) against true ``labels`` (n,) (Zhao, Wang and Russakovsky 2021).
 
     Accuracy: Wilson interval; p-value from test labels shuffled. AUC: interval from the placements of each item
-    (DeLong 1988); p-value of Mann and Whitney for two groups, from shuffled labels for more.
+    (DeLong 1988); p-value of Mann and Whitney for two groups, from shuffled labels for more. With ``images`` (n,) of
+    several captions each, whole images are shuffled, and intervals are clustered by image (Obuchowski 1997 for AUC).
 
     >>> found = sentence_classification([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.3, 0.7]], [0, 0, 1, 1])
     >>> found.accuracy.value, found.auc.value
@@ -83,15 +91,24 @@ def sentence_classification(
     counts = np.bincount(truth, minlength=table.shape[1])
     if (counts == 0).any():
         raise InputError(f"no item has label {int(np.argmin(counts))}; leave out the column of a group without items")
-    accuracy = leakage(table, truth, weighting="accuracy", permutations=permutations, seed=seed, level=level)
+    accuracy = leakage(
+        table, truth, weighting="accuracy", images=images, permutations=permutations, seed=seed, level=level
+    )
+    of_images = ImagesOfCaptions.of(images, truth)
     if table.shape[1] == 2:
-        auc = replace(pair_probability(table[truth == 1, 1], table[truth == 0, 1], level=level), n_groups=2)
+        sides = truth == 1, truth == 0
+        keys = of_images.clusters
+        clusters = None if keys is None else (keys[sides[0]], keys[sides[1]])
+        higher, lower = (table[side, 1] for side in sides)
+        auc = replace(pair_probability(higher, lower, clusters=clusters, level=level), n_groups=2)
     else:
-        auc = _macro_auc(table, truth, permutations, seed, level)
+        auc = _macro_auc(table, truth, of_images, permutations, seed, level)
     return SentenceClassification(accuracy, auc)
 
 
-def _macro_auc(table: Floats, truth: NDArray[np.int64], permutations: int, seed: int, level: float) -> Estimate:
+def _macro_auc(
+    table: Floats, truth: NDArray[np.int64], images: ImagesOfCaptions, permutations: int, seed: int, level: float
+) -> Estimate:
     n, n_groups = table.shape
     areas, influence = np.zeros(n_groups), np.zeros(n)
     for g in range(n_groups):
@@ -101,26 +118,30 @@ def _macro_auc(table: Floats, truth: NDArray[np.int64], permutations: int, seed:
         influence[inside] += (above - areas[g]) / (n_groups * inside.sum())
         influence[~inside] += (below - areas[g]) / (n_groups * (~inside).sum())
     value = float(areas.mean())
-    reach = float(normal_quantile(0.5 + level / 2)) * float(np.sqrt((influence**2).sum()))
+    by_image = np.asarray(np.bincount(images.keys, influence), dtype=np.float64)
+    upper, free = 0.5 + level / 2, len(by_image) - n_groups
+    quantile = float(normal_quantile(upper))
+    if images.several:  # images are few where captions are many
+        quantile = float(t_quantile(upper, max(1, free))) * np.sqrt(len(by_image) / max(1, free))
+    reach = quantile * float(np.sqrt((by_image**2).sum()))
+    shown = Estimate(value, max(0.0, value - reach), min(1.0, value + reach), n=n, n_groups=n_groups, level=level)
+    if images.several and np.bincount(images.labels).min() < 2:
+        shown = replace(shown, ci_low=None, ci_high=None, notes=(no_interval("one image of a group"),))
     ranks = sps.rankdata(table, axis=0)
-    sizes = np.bincount(truth, minlength=n_groups)
     rng = np.random.default_rng(seed)
-    blocks = permuted_labels(truth, as_count(permutations, "permutations"), rng)
-    null = np.concatenate([_rank_areas(block, ranks, sizes) for block in blocks])
-    return _with_null(
-        Estimate(value, max(0.0, value - reach), min(1.0, value + reach), n=n, n_groups=n_groups, level=level),
-        null,
-        mean=0.5,
-        rng=rng,
-    )
+    blocks = images.shuffled(as_count(permutations, "permutations"), rng)
+    null = np.concatenate([_rank_areas(block, ranks) for block in blocks])
+    return _with_null(shown, null, mean=0.5, rng=rng)
 
 
-def _rank_areas(labels: NDArray[Any], ranks: Floats, sizes: NDArray[Any]) -> Floats:
+def _rank_areas(labels: NDArray[Any], ranks: Floats) -> Floats:
     """(b,) mean one-against-rest AUC under each row of ``labels`` (b, n), from the ranks (n, G) of the scores."""
-    n = len(ranks)
-    areas = [
-        ((labels == g) @ ranks[:, g] - size * (size + 1) / 2) / (size * (n - size)) for g, size in enumerate(sizes)
-    ]
+    n, n_groups = ranks.shape
+    areas = []
+    for g in range(n_groups):
+        inside = labels == g
+        size = inside.sum(axis=1)  # not the same in every row where images have more captions or fewer
+        areas.append((inside @ ranks[:, g] - size * (size + 1) / 2) / (size * (n - size)))
     return np.asarray(np.mean(areas, axis=0))
 
 
@@ -152,6 +173,7 @@ def leakage(
     labels: ArrayLike,
     *,
     weighting: Weighting = "confidence",
+    images: Sequence[Hashable] | None = None,
     permutations: int = 999,
     seed: int = 0,
     level: float = 0.95,
@@ -160,7 +182,8 @@ def leakage(
 
     ``confidence``: the score of LIC, s_a * 1[argmax = a]; ``accuracy``: 1[argmax = a] (Wang 2019). Null: the test
     labels dealt anew over the items; its mean is exact (1 / G for accuracy on a balanced set, the mean confidence
-    over G for the weighted score), the p-value is one-sided: does more leak than a blind reader would get?
+    over G for the weighted score), the p-value is one-sided: does more leak than a blind reader would get? With
+    ``images`` (n,) of several captions each, labels are dealt over whole images, and the interval is over images.
 
     >>> table = [[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.45, 0.55]]
     >>> leakage(table, [0, 0, 1, 1]).value, leakage(table, [0, 0, 1, 1], weighting="accuracy").value
@@ -169,13 +192,16 @@ def leakage(
     chosen(weighting, "weighting", WEIGHTINGS)
     table, truth = checked_probabilities(probabilities, labels)
     scores = _scores(table, truth, weighting)
-    estimate = replace(share_estimate(scores, level=level), n_groups=table.shape[1])
+    of_images = ImagesOfCaptions.of(images, truth)
+    estimate = replace(share_estimate(scores, clusters=of_images.clusters, level=level), n_groups=table.shape[1])
     choice = table.argmax(axis=1)
     worth = table.max(axis=1) if weighting == "confidence" else np.ones(len(table))
     rng = np.random.default_rng(seed)
-    blocks = permuted_labels(truth, as_count(permutations, "permutations"), rng)
+    blocks = of_images.shuffled(as_count(permutations, "permutations"), rng)
     null = np.concatenate([(block == choice) @ worth / len(truth) for block in blocks])
-    return _with_null(estimate, null, mean=_shuffled(table, truth, weighting), rng=rng)
+    # images of more captions or fewer: what a shuffled label earns depends on the images of a group, not its captions
+    mean = float(null.mean()) if of_images.several else _shuffled(table, truth, weighting)
+    return _with_null(estimate, null, mean=mean, rng=rng)
 
 
 def _scores(table: Floats, truth: NDArray[np.int64], weighting: str) -> Floats:
@@ -197,13 +223,15 @@ def leakage_difference(
     labels: ArrayLike,
     *,
     weighting: Weighting = "confidence",
+    images: Sequence[Hashable] | None = None,
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
     """Leakage of the model minus leakage of the data, on the same items: what the model adds.
 
     ``model``, ``data`` (n, G): probabilities of a classifier trained on the model's output and of one trained on
-    the truth, for the same ``labels`` (n,). Paired: t interval over items, sign-flip p-value against 0.
+    the truth, for the same ``labels`` (n,). Paired: t interval over items, sign-flip p-value against 0; over ``images``
+    (n,) and of whole images where these have several captions each.
 
     >>> leakage_difference([[0.75, 0.25], [0, 1]], [[0.625, 0.375], [0.375, 0.625]], [0, 1]).value
     0.25
@@ -212,7 +240,8 @@ def leakage_difference(
     ours, truth = checked_probabilities(model, labels)
     theirs, _ = checked_probabilities(data, labels)
     gaps = _scores(ours, truth, weighting) - _scores(theirs, truth, weighting)
-    return summarise(gaps, null_value=0.0, level=level, n_groups=ours.shape[1], seed=seed)
+    clusters = ImagesOfCaptions.of(images, truth).clusters
+    return summarise(gaps, clusters=clusters, null_value=0.0, level=level, n_groups=ours.shape[1], seed=seed)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Monroe, Colaresi and Quinn, "Fightin' Words", Political Analysis 2008.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,11 +17,11 @@ from scipy import sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, same_length
+from equipoise.measure.captions.counts import ImagesOfCaptions
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, p_values
 
@@ -35,7 +35,7 @@ class WordUse:
     table: pd.DataFrame
     """One row per word and group, the largest |z| first: ``word group count others log_odds sd z p_value p_holm p_bh
     p_shuffled``. ``p_shuffled``: the share of label shuffles whose largest |z| of all is as large (Westfall and
-    Young), which allows for words that come together and for repeated captions."""
+    Young), which allows for words that come together and, given the images, for several captions of one."""
     estimate: Estimate
     """The largest |z|, against the largest |z| under shuffled labels."""
 
@@ -52,7 +52,7 @@ class WordUse:
     formula="z of ln((y + alpha) / (n + alpha_0 - y - alpha)), group minus others",
     range="(-inf, inf)",
     direction="0: used alike; the estimate is the largest |z|",
-    chance="labels shuffled over captions, largest |z| of all words",
+    chance="labels shuffled over images, largest |z| of all words",
     when_it_lies="The words of the group itself come first: exclude them.",
     unit="z",
 )
@@ -66,6 +66,7 @@ def word_log_odds(
     content: Collection[str] | None = None,
     exclude: Collection[str] = (),
     top: int = 1000,
+    images: Sequence[Hashable] | None = None,
     permutations: int = 199,
     seed: int = 0,
     level: float = 0.95,
@@ -83,7 +84,8 @@ def word_log_odds(
     and not in ``exclude`` are reported; every word is in the totals.
 
     p-values: normal, Holm and Benjamini-Hochberg over all rows; the prior pulls z towards 0, so they are
-    conservative for rare words, but they take words for independent. ``p_shuffled`` does not.
+    conservative for rare words, but they take words and captions for independent. ``p_shuffled`` does not: with
+    ``images`` (n,) of several captions each, labels are shuffled over whole images.
 
     >>> words = [["red", "tie"], ["red", "tie"], ["red", "hat"], ["red", "hat"]] * 10
     >>> found = word_log_odds(words, Groups.from_values(["m", "m", "f", "f"] * 10))
@@ -100,6 +102,9 @@ def word_log_odds(
         raise InputError("word use compares two groups; only one has captions")
     kept = np.flatnonzero(groups.defined)
     labels = np.searchsorted(present, groups.labels[kept])
+    if images is not None:
+        same_length(images, "images", groups, "groups")
+    of_images = ImagesOfCaptions.of(None if images is None else [images[i] for i in kept.tolist()], labels)
     matrix, words = _counted([tokens[i] for i in kept.tolist()], count)
     wanted = _wanted(matrix, words, content, exclude, top)
     if not len(wanted):
@@ -123,7 +128,7 @@ def word_log_odds(
     z = odds / sd
     rng = np.random.default_rng(seed)
     largest = []
-    for block in permuted_labels(labels, as_count(permutations, "permutations"), rng):
+    for block in of_images.shuffled(as_count(permutations, "permutations"), rng):
         shuffled, spread = scores(block)
         largest.append(np.abs(shuffled / spread).max(axis=(1, 2)))
     null = np.concatenate(largest)

@@ -310,11 +310,19 @@ def _n_below(values: Floats, ordered: Floats) -> Floats:
     return np.asarray((np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2)
 
 
-def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95) -> Estimate:
+def pair_probability(
+    higher: ArrayLike,
+    lower: ArrayLike,
+    *,
+    clusters: tuple[ArrayLike, ArrayLike] | None = None,
+    level: float = 0.95,
+) -> Estimate:
     """P(a > b) + P(a = b) / 2 for a random a of ``higher`` (n,) and b of ``lower`` (m,): all pairs, exactly (AUC).
 
     Interval by DeLong's components (1988), Wilson's of the smaller side where these do not vary;
-    Mann-Whitney p-value against 1/2, ties taken into account.
+    Mann-Whitney p-value against 1/2, ties taken into account. ``clusters`` of the values of each side that are not
+    independent (captions of one image), each on one side: the interval has the error of Obuchowski (1997) and a t
+    quantile, and whole clusters exchange sides under the null (Rosner, Glynn and Lee 2003).
 
     >>> pair_probability([3.0, 2.0, 4.0], [1.0, 2.0]).value
     0.9166666666666666
@@ -323,17 +331,58 @@ def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95
     above, below = placements(a, b)
     value = float(above.mean())
     n, m = len(a), len(b)
-    if n < 2 or m < 2:
+    keys = None if clusters is None else _of_sides(clusters, n, m)
+    units = (n, m) if keys is None else (len(np.unique(keys[:n])), len(np.unique(keys[n:])))
+    if min(units) < 2:
         return Estimate(value, null_mean=0.5, n=n + m, notes=(no_interval("one item on a side"),), level=level)
+    if keys is not None:
+        return _clustered_pairs(np.concatenate([a, b]), above, below, keys, units, level)
     error = float(np.sqrt(above.var(ddof=1) / n + below.var(ddof=1) / m))
     _, ties = np.unique(np.concatenate([a, b]), return_counts=True)
     total = n + m
     spread = (total + 1 - float((ties.astype(np.float64) ** 3 - ties).sum()) / (total * (total - 1))) / 12
     null_sd = float(np.sqrt(max(0.0, spread) / (n * m)))
+    return _pairs_estimate(value, error, null_sd, (n, m), total, level)
+
+
+def _of_sides(clusters: tuple[ArrayLike, ArrayLike], n: int, m: int) -> NDArray[np.intp]:
+    """(n + m,) the number of the cluster of each value of both sides."""
+    first, second = (np.asarray(keys) for keys in clusters)
+    if first.shape != (n,) or second.shape != (m,):
+        raise InputError(
+            f"clusters have shapes {first.shape}, {second.shape} for {n} and {m} values; give one for each"
+        )
+    both = np.intersect1d(first, second)
+    if len(both):
+        raise InputError(f"cluster {both[0]!r} has values on both sides; whole clusters exchange sides under the null")
+    return np.unique(np.concatenate([first, second]), return_inverse=True)[1]
+
+
+def _clustered_pairs(
+    values: Floats, above: Floats, below: Floats, keys: NDArray[np.intp], units: tuple[int, int], level: float
+) -> Estimate:
+    """From the ``values`` of both sides and their placements."""
+    n, m, value = len(above), len(below), float(above.mean())
+    variance = 0.0
+    for placed, mine, count in ((above, keys[:n], units[0]), (below, keys[n:], units[1])):
+        sums = np.bincount(mine, placed - value)
+        variance += count / (count - 1) * float((sums**2).sum()) / len(placed) ** 2
+    # the area less 1/2 is the sum of these over the clusters of one side, / (n m)
+    ranks = np.bincount(keys, sps.rankdata(values) - (n + m + 1) / 2)
+    total = sum(units)
+    null_sd = float(np.sqrt(units[0] * units[1] / total * ranks.var(ddof=1))) / (n * m)
+    upper = 0.5 + level / 2
+    ratio = float(t_quantile(upper, total - 2) / normal_quantile(upper))  # clusters are few where items are many
+    return _pairs_estimate(value, float(np.sqrt(variance)) * ratio, null_sd, units, n + m, level)
+
+
+def _pairs_estimate(
+    value: float, error: float, null_sd: float, units: tuple[int, int], n: int, level: float
+) -> Estimate:
     p_value = 1.0 if null_sd == 0 else float(2 * normal_above(abs(value - 0.5) / null_sd))
     if error <= 1e-12:  # all in order, or all tied: as sure as yes/no values of the smaller side would be
-        low, high = wilson_interval(value * min(n, m), min(n, m), level=level)
-        shown = Estimate(value, low, high, null_mean=0.5, n=total, level=level)
+        low, high = wilson_interval(value * min(units), min(units), level=level)
+        shown = Estimate(value, low, high, null_mean=0.5, n=n, level=level)
     else:
-        shown = normal_estimate(value, error, total, null_mean=0.5, least=0.0, most=1.0, level=level)
+        shown = normal_estimate(value, error, n, null_mean=0.5, least=0.0, most=1.0, level=level)
     return replace(shown, null_sd=null_sd, p_value=min(1.0, p_value))
