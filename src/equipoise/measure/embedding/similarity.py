@@ -14,7 +14,7 @@ from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval
-from equipoise.measure.stats.bootstrap import resampling_weights
+from equipoise.measure.stats.bootstrap import ClusterSums, cluster_sums, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import mostly_mixed, shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
@@ -94,7 +94,7 @@ def self_similarity(
     divides by the number of images of group a ("literal_eq4"); it gives numbers of that order and is kept for
     comparison only. Chance: labels shuffled over all images, or inside ``shuffle_within`` (n,), or where only
     ``clusters`` (n,) are given inside these; unless most of them hold several groups, those of one group exchange it as
-    wholes. The bootstrap resamples clusters. A group with fewer than two
+    wholes. The bootstrap resamples clusters, and does not pair one with its own copy. A group with fewer than two
     images is listed in ``dropped``.
 
     >>> a, b = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]
@@ -242,29 +242,34 @@ def _resampled(
     replicates: int,
     rng: np.random.Generator,
 ) -> Iterator[Floats]:
-    """Blocks (b, G) of bootstrap self-similarities; an image drawn twice is not paired with its copy."""
+    """Blocks (b, G) of bootstrap self-similarities; an image or a cluster drawn twice is not paired with its copy."""
     if sets is not None:
-        _, codes = np.unique(sets, return_inverse=True)
-        n_sets = int(codes.max()) + 1
-        for block in resampling_weights(n_sets, replicates, rng, chunk=4_000_000 * n_sets // len(rows)):
-            weights = block.astype(np.float64)[:, codes]
-            yield np.stack([_weighted(weights[:, labels == g], rows[labels == g]) for g in range(n_groups)], axis=1)
+        names, codes = np.unique(sets, return_inverse=True)
+        parts = [cluster_sums(rows[labels == g], codes[labels == g]) for g in range(n_groups)]
+        places = [np.unique(codes[labels == g]) for g in range(n_groups)]
+        for block in resampling_weights(len(names), replicates, rng):
+            weights = block.astype(np.float64)
+            yield np.stack([_weighted(weights[:, at], part) for at, part in zip(places, parts, strict=True)], axis=1)
         return
     columns = []
     for g in range(n_groups):
-        members = rows[labels == g]
-        blocks = resampling_weights(len(members), replicates, rng)
+        members = cluster_sums(rows[labels == g])
+        blocks = resampling_weights(len(members.sizes), replicates, rng)
         columns.append(np.concatenate([_weighted(block.astype(np.float64), members) for block in blocks]))
     yield np.stack(columns, axis=1)
 
 
-def _weighted(weights: Floats, rows: Floats) -> Floats:
-    """(b,) self-similarity under each row of weights; infinite where one image is all that was drawn."""
-    squares = ((weights @ rows) ** 2).sum(axis=1)
-    total, own = weights.sum(axis=1), (weights**2).sum(axis=1)
+def _weighted(weights: Floats, clusters: ClusterSums) -> Floats:
+    """(b,) self-similarity under each row of weights of clusters; infinite where no pair of images was drawn.
+
+    Two copies of a person's cluster would pair near-duplicates, which different people are not.
+    """
+    copies, images = weights**2 - weights, weights @ clusters.sizes
+    squares = ((weights @ clusters.sums) ** 2).sum(axis=1) - copies @ (clusters.sums**2).sum(axis=1)
+    pairs = images**2 - copies @ clusters.sizes**2 - images
     out = np.full(len(weights), np.inf)
-    usable = total**2 > own
-    out[usable] = _from_sums(squares[usable], total[usable], own[usable])
+    usable = pairs > 0
+    out[usable] = (squares - images)[usable] / pairs[usable]
     return out
 
 
