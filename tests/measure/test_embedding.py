@@ -14,7 +14,9 @@ from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import embedding
+from equipoise.measure.embedding.similarity import _weighted
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats.bootstrap import cluster_sums
 from equipoise.measure.stats.group_means import group_means, permuted_labels
 
 seeds = st.integers(0, 2**32 - 1)
@@ -138,6 +140,48 @@ def test_sets_are_shuffled_inside_and_resampled_whole():
     assert found.gap.null_mean == pytest.approx(0, abs=1e-12)
     assert found.gap.p_value == 1.0
     assert found.by_group["a"].ci_low == pytest.approx(found.by_group["b"].ci_low)
+
+
+def test_a_person_drawn_twice_is_not_compared_with_themselves():
+    # different people have nothing in common, the images of one are the same: the only pairs alike are a person's own
+    rows, person = np.repeat(np.eye(24), 2, axis=0), np.repeat(np.arange(24), 2)
+    found = embedding.self_similarity(rows, Groups(person % 2, ("a", "b")), clusters=person, permutations=9)
+    for estimate in found.by_group.values():
+        assert estimate.value == pytest.approx(1 / 23)
+        assert estimate.ci_low <= estimate.value <= estimate.ci_high
+
+
+def test_clusters_of_one_image_are_no_clusters_to_the_bootstrap():
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(9, 4)), rng.integers(0, 3, (20, 9)).astype(float)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    own = (weights**2).sum(axis=1)
+    plain = (((weights @ rows) ** 2).sum(axis=1) - own) / (weights.sum(axis=1) ** 2 - own)
+    assert _weighted(weights, cluster_sums(rows, np.arange(9))) == pytest.approx(plain)
+    # one image, however often it is drawn, makes no pair
+    assert np.isinf(_weighted(np.eye(9)[:1] * 4, cluster_sums(rows)))[0]
+
+
+@pytest.mark.parametrize("mixed", [0, 1, 4])
+def test_a_few_mixed_clusters_do_not_switch_the_test_off(mixed):
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(24), 4)
+    labels = person % 2
+    labels[: 4 * mixed : 4] = 1 - labels[: 4 * mixed : 4]
+    groups = Groups(labels, ("a", "b"))
+    won = rng.random(96) < np.where(labels == 1, 0.9, 0.2)
+    images = np.eye(3)[labels + 1] + np.where(won, 2.0, 0.5)[:, None] * np.eye(3)[0]
+    spread = rng.normal(size=(96, 8)) + np.where(labels == 1, 3.0, 0.5)[:, None]
+    options = {"clusters": person, "permutations": 99}
+    gaps = [
+        embedding.person_preference(images, np.eye(3)[0], np.eye(3)[1:], groups, **options).gap,
+        embedding.self_similarity(spread, groups, replicates=20, **options).gap,
+        group_means(won + 0.0, groups, **options).gap,
+        embedding.linear_probe(spread, groups, method="ridge", folds=2, **options).auc,
+    ]
+    for gap in gaps:
+        assert gap.p_value == 0.01
+        assert gap.null_mean < gap.value - 0.3
 
 
 def test_one_group_has_no_gap():

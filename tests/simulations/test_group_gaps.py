@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from tests.simulations.bands import within
 
+from equipoise.measure.embedding import self_similarity
 from equipoise.measure.groups import Groups
 from equipoise.measure.retrieval.recall import median_rank_by_group, recall_by_group
 from equipoise.measure.stats.group_means import gap_interval, group_means
+from equipoise.measure.stats.shares import share_estimate
 
 
 def truth(shape: str, n_groups: int) -> np.ndarray:
@@ -143,3 +145,73 @@ def test_the_p_value_exchanges_whole_people():
 @pytest.mark.slow
 def test_false_alarms_where_each_person_is_of_one_group():
     assert within(people_p_values(500), 0.03, 0.07, 500)
+
+
+def mixed_p_values(reps: int, mixed: int, effect: float = 0.0) -> float:
+    """How often p is at most .05 where some of 60 people have one image with the label of the other group."""
+    found = 0
+    for rep in range(reps):
+        rng = np.random.default_rng((3, mixed, rep))
+        person = np.repeat(np.arange(60), np.arange(60) % 30 + 4)
+        labels = rng.permutation(np.arange(60) % 2)[person]
+        first = np.searchsorted(person, np.arange(mixed))
+        labels[first] = 1 - labels[first]
+        values = rng.normal(size=60)[person] + 0.5 * rng.normal(size=len(person)) + effect * labels
+        gap = group_means(values, Groups(labels, ("a", "b")), clusters=person, permutations=99).gap
+        found += gap.p_value <= 0.05
+    return found / reps
+
+
+def test_a_bias_is_found_beside_mixed_people():
+    assert mixed_p_values(10, 1, 1.5) >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixed", [1, 15])
+def test_false_alarms_where_some_people_have_images_of_both_groups(mixed):
+    assert within(mixed_p_values(400, mixed), 0.03, 0.07, 400)
+
+
+def self_similarity_coverage(reps: int, people: int, each: int, noise: float) -> float:
+    """Of the mean self-similarity over all repetitions; images of one person are near-duplicates."""
+    ends = np.empty((reps, 3))
+    for rep in range(reps):
+        rng = np.random.default_rng((people, rep))
+        person = np.repeat(np.arange(people), each)
+        own = rng.normal(size=(people, 256)) / 16 + np.eye(256)[0]
+        images = own[person] + noise * rng.normal(size=(len(person), 256)) / 16
+        groups = Groups(np.zeros(len(person), dtype=int), ("a",))
+        found = self_similarity(images, groups, clusters=person, replicates=300, permutations=2).by_group["a"]
+        ends[rep] = found.ci_low, found.value, found.ci_high
+    true = ends[:, 1].mean()
+    return float(((ends[:, 0] <= true) & (true <= ends[:, 2])).mean())
+
+
+def test_self_similarity_of_people_with_several_images_is_covered():
+    assert self_similarity_coverage(20, 20, 5, 0.3) >= 0.75
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("people", "each", "noise"), [(20, 5, 0.3), (60, 4, 0.5)])
+def test_coverage_of_self_similarity(people, each, noise):
+    assert within(self_similarity_coverage(300, people, each, noise), 0.92, 0.97, 300)
+
+
+def blind_p_values(reps: int, classes: int) -> float:
+    """False alarms of a share whose chance is small, in 40 clusters of two."""
+    clusters, alarms = np.repeat(np.arange(40), 2), 0
+    for rep in range(reps):
+        hit = np.random.default_rng((classes, rep)).random(80) < 1 / classes
+        alarms += share_estimate(hit + 0.0, clusters=clusters, null_value=1 / classes).p_value <= 0.05
+    return alarms / reps
+
+
+@pytest.mark.parametrize("classes", [50, 100])
+def test_hits_in_clusters_that_are_rare_by_chance(classes):
+    assert blind_p_values(60, classes) <= 0.12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 10, 50, 100])
+def test_false_alarms_of_shares_in_clusters(classes):
+    assert within(blind_p_values(400, classes), 0.0, 0.06, 400)

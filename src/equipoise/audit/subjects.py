@@ -22,6 +22,7 @@ from equipoise.audit.findings import Findings
 from equipoise.errors import InputError, closest
 from equipoise.measure.retrieval import Groups, with_partners
 from equipoise.measure.retrieval.blocks import Source
+from equipoise.measure.stats.exchange import MOSTLY
 
 __all__ = [
     "PLACEBO",
@@ -36,6 +37,7 @@ __all__ = [
     "pool_name",
     "set_codes",
     "set_structure",
+    "shuffled_cells",
     "strata",
     "subject_queries",
     "subject_texts",
@@ -237,6 +239,19 @@ def moving_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDA
     alone = others < 0
     cells[alone] = cells.max(initial=0) + 1 + np.arange(int(alone.sum()))
     return np.asarray(np.unique(cells, return_inverse=True)[1], dtype=np.int64)
+
+
+def shuffled_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDArray[np.int64] | None:
+    """:func:`moving_cells`, or ``None`` where whole sets are to exchange their labels: few or none show two groups.
+
+    Labels then move inside the few. Where other axes vary in these, only cells keep gender from moving across tones.
+    """
+    cells = moving_cells(frame, sets, axis)
+    by_set = pd.DataFrame({"group": frame[axis].to_numpy(), "cell": cells}).groupby(sets).nunique()
+    varied = by_set["group"] > 1
+    if varied.mean() <= MOSTLY and not (varied & (by_set["cell"] > 1)).any():
+        return None
+    return cells
 
 
 def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:

@@ -214,6 +214,17 @@ def test_an_axis_that_does_not_vary_inside_sets_is_shuffled_over_all():
     assert (over["null_sd"] > 0).all()
 
 
+def test_one_set_of_two_groups_does_not_hold_the_others():
+    rng = np.random.default_rng(9)
+    frame = faces(120, gender=["Female"] * 4 + ["Male"] * 4)
+    frame["set_id"] = [f"s{i // 4}" for i in range(120)]
+    frame.loc[0, "gender"] = "Male"
+    images = rng.normal(size=(120, 8)) + np.where(frame["gender"] == "Male", 2.0, 0.3)[:, None]
+    found = SUITE.measure(with_vectors(frame, images, rng), FAST)
+    assert "gender: the group varies inside 1 of 30 sets; the others exchange it" in found.notes
+    assert rows(found, "self_similarity_gap").iloc[0].p_value < 0.05
+
+
 def test_own_prompts_are_the_templates():
     frame = faces(4)
     config = AuditConfig(prompts=("a drawing of a {}", "the {}", "sketch: {}"))

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 from tests.examples import examples
+from tests.simulations.bands import within
 
 from equipoise.errors import InputError
 from equipoise.measure.captions import multi_attribute_amplification
@@ -203,3 +204,38 @@ def test_amplification_over_sets_is_the_one_of_captions():
     found = multi_attribute_amplification(groups, shown, groups, said, direction="group_to_sets", **QUICK)
     # sets {0}, {1}, {0, 1}: women 1 -> 1, 1/2 -> 0, 1/2 -> 0; men as before
     assert found.estimate.value == pytest.approx((0.5 + 0.5) / 6)
+
+
+def recalls(rng, n_groups, n):
+    """Six labels, recall .6 in every group."""
+    truth = (rng.random((n, 6)) < 0.4).astype(float)
+    return truth * (rng.random(truth.shape) < 0.6), truth, Groups(np.arange(n) % n_groups, tuple("abcdefg"[:n_groups]))
+
+
+def recall_gap_coverage(n_groups, n, reps):
+    gaps = [
+        object_recall(*recalls(np.random.default_rng((n, rep)), n_groups, n), draws=2, replicates=200).gap
+        for rep in range(reps)
+    ]
+    return np.mean([gap.ci_low == 0 for gap in gaps])
+
+
+def test_the_interval_of_the_recall_gap_holds_the_0_of_equal_groups():
+    assert recall_gap_coverage(7, 400, 10) >= 0.7
+
+
+def test_groups_that_miss_nothing_are_one_to_the_recall_gap():
+    truth = np.ones((60, 1))
+    said = truth.copy()
+    said[:10] = 0
+    gap = object_recall(said, truth, Groups.from_values(["a"] * 20 + ["b"] * 20 + ["c"] * 20), draws=19).gap
+    assert gap.value == 0.5
+    assert 0.2 < gap.ci_low < 0.4
+    assert 0.6 < gap.ci_high < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_groups", "n"), [(2, 150), (3, 300), (7, 400)])
+def test_coverage_of_the_recall_gap(n_groups, n):
+    rate = recall_gap_coverage(n_groups, n, 300)
+    assert within(rate, 0.93, 0.985, 300), f"{n_groups} groups: {rate:.3f}"

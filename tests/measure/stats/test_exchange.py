@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.measure import retrieval as r
-from equipoise.measure.stats.exchange import LabelShuffler, in_sets
+from equipoise.measure.stats.exchange import LabelShuffler, in_sets, shuffled_clusters
 
 
 def shuffled(exchange, rows=64, seed=0):
@@ -89,3 +89,28 @@ def test_wrong_keys_are_a_sentence():
         r.chance(found, sets=np.arange(30) // 3, strata=np.zeros(29, dtype=int))
     with pytest.raises(InputError, match="links has shape"):
         r.chance(found, sets=np.arange(30) // 3, links=np.zeros(3))
+
+
+def test_one_mixed_cluster_does_not_hold_the_others():
+    clusters = np.repeat(np.arange(21), np.r_[np.full(10, 4), np.full(10, 9), 5])
+    labels = clusters % 2
+    labels[0] = 1 - labels[0]
+    (rows,) = shuffled_clusters(labels, clusters, 200, np.random.default_rng(0))
+    for number in range(21):
+        inside = rows[:, clusters == number]
+        if number:
+            assert (inside == inside[:, :1]).all()
+            assert len(np.unique(inside[:, 0])) == 2
+        else:
+            assert (inside.sum(axis=1) == labels[:4].sum()).all()
+            assert len(np.unique(inside, axis=0)) == 4
+    # clusters of 4 to 7 exchange among themselves, and those of 8 to 15
+    assert len(np.unique(rows[:, clusters > 9][:, :90].sum(axis=1))) == 1
+
+
+def test_sets_of_several_groups_exchange_labels_with_sets_of_their_size():
+    clusters = np.repeat(np.arange(12), 3)
+    labels = np.where(clusters < 7, np.tile([0, 0, 1], 12), 0)
+    (rows,) = shuffled_clusters(labels, clusters, 200, np.random.default_rng(0))
+    assert rows[:, clusters >= 7].any()
+    assert (rows.sum(axis=1) == 7).all()

@@ -11,7 +11,13 @@ from equipoise.measure import retrieval, stats
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import difference_interval, group_means
-from equipoise.measure.stats.shares import independent_difference, share_estimate, share_interval, wilson_interval
+from equipoise.measure.stats.shares import (
+    ClusteredShare,
+    independent_difference,
+    share_estimate,
+    share_interval,
+    wilson_interval,
+)
 
 
 def bounds(estimate):
@@ -81,6 +87,21 @@ class TestShares:
         assert found.notes == ()
         none = share_estimate(np.zeros(40), clusters=np.repeat(np.arange(4), 10))
         assert bounds(none) == (0.0, pytest.approx(1 - 0.025**0.25))
+
+    def test_misses_that_chance_expects_are_no_evidence(self):
+        keys = np.repeat(np.arange(40), 2)
+        # at one hit in a hundred, most models that guess hit none of 80
+        assert share_estimate(np.zeros(80), clusters=keys, null_value=0.01).p_value == 1
+        assert share_estimate(np.r_[0.5, np.zeros(79)], null_value=0.01).p_value == 1
+        assert share_estimate(np.zeros(80), clusters=keys, null_value=0.5).p_value < 1e-3
+        many = share_estimate(np.r_[np.ones(12), np.zeros(68)], clusters=keys, null_value=0.01, alternative="greater")
+        assert many.p_value < 0.05
+
+    @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
+    def test_the_least_p_value_is_that_of_independent_hits(self, alternative):
+        share = ClusteredShare(0.3, 0.0, 20, 20.0)
+        exact = sps.binomtest(6, 20, 0.15, alternative=alternative if alternative != "two-sided" else "greater").pvalue
+        assert share.p_value(0.15, alternative) == pytest.approx(exact * (1 + (alternative == "two-sided")))
 
     def test_one_large_cluster_counts_as_little_more_than_one(self):
         low, _ = share_interval(np.ones(103), clusters=np.r_[np.zeros(100), 1, 2, 3])

@@ -18,7 +18,7 @@ from equipoise.audit.asking import all_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import moving_cells, pool_name
+from equipoise.audit.subjects import pool_name, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
 from equipoise.data.labels import set_names, set_numbers
@@ -95,8 +95,8 @@ class _Axis:
     clusters: NDArray[Any] | None
     """The same by name."""
     shuffled_in: NDArray[Any] | None
-    """Set and levels of the other axes, where the axis varies inside sets: labels are shuffled inside these. Elsewhere
-    whole sets exchange their labels."""
+    """Set and levels of the other axes, where the axis varies inside most sets: labels are shuffled inside these.
+    Elsewhere whole sets exchange their labels."""
 
     @classmethod
     def of(cls, findings: Findings, evidence: Evidence, config: AuditConfig, axis: str) -> _Axis:
@@ -114,10 +114,12 @@ class _Axis:
         sets = clusters = shuffled_in = None
         if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
             sets, clusters = set_numbers(frame), set_names(frame)
-            if (frame.groupby(sets)[axis].nunique() > 1).any():
-                shuffled_in = moving_cells(frame, sets, axis)
-            else:
-                findings.note(f"{axis}: the group does not vary inside the sets, so whole sets exchange it")
+            shuffled_in = shuffled_cells(frame, sets, axis)
+            if shuffled_in is None:
+                several = int((frame.groupby(sets)[axis].nunique() > 1).sum())
+                few = f"the group varies inside {several} of {len(np.unique(sets)):,} sets; the others exchange it"
+                none = "the group does not vary inside the sets, so whole sets exchange it"
+                findings.note(f"{axis}: {few if several else none}")
             if "link" in frame and frame["link"].notna().all():
                 findings.note(
                     f"{axis}: sets of one link show the same people; intervals keep them together, p-values do not"

@@ -23,7 +23,7 @@ from equipoise.audit.asking import all_axes, pair_of
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import groups_to_rank, moving_cells, pool_name, set_codes, set_structure
+from equipoise.audit.subjects import groups_to_rank, pool_name, set_codes, set_structure, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import SHARE, add_retrieval
 from equipoise.errors import InputError
@@ -185,14 +185,13 @@ def _add_closest(
         worth[rows] = first / first.sum(axis=1, keepdims=True)
     inside = np.flatnonzero(groups.defined)
     sets = set_codes(frame, groups.defined)
-    varies = sets is not None and bool((frame.groupby(sets)[axis].nunique() > 1).any())
-    cells = moving_cells(frame, sets, axis)[inside] if sets is not None and varies else None
+    cells = None if sets is None else shuffled_cells(frame, sets, axis)
     for number, kind in enumerate(parts):
         means = group_means(
             worth[inside, number],
             groups.take(inside),
             clusters=None if sets is None else sets[inside],
-            shuffle_within=cells,
+            shuffle_within=None if cells is None else cells[inside],
             share=True,
             permutations=min(config.draws, SHUFFLES),
             seed=config.seed,

@@ -14,9 +14,10 @@ from equipoise.measure.classify.average_precision import yes_or_no
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_null
-from equipoise.measure.stats.bootstrap import resampling_weights
+from equipoise.measure.stats.bootstrap import no_width_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.group_range import resampled_range
 from equipoise.measure.stats.permutation import p_values
 
 __all__ = ["GroupRecall", "object_recall"]
@@ -68,8 +69,9 @@ def object_recall(
 
     A group's recall is the mean over labels of the share of its images with the label in which it is predicted:
     every label weighs the same, whatever a group is shown with. Compared are labels that every group has in at least
-    ``least`` images. Interval: bootstrap over images; null of the gap: groups dealt anew over the images, objects and
-    predictions of an image together. Groups without images, and images without a group, are left out.
+    ``least`` images. Interval: bootstrap over images, of the gap for the range over all groups, whichever are the
+    extremes; null of the gap: groups dealt anew over the images, objects and predictions of an image together. Groups
+    without images, and images without a group, are left out.
 
     >>> groups = Groups.from_values(["f"] * 10 + ["m"] * 10)
     >>> shown = np.ones((20, 1)); said = shown.copy(); said[:5] = 0
@@ -115,18 +117,18 @@ def object_recall(
         "labels too rare in a group": said.shape[1] - len(compared),
     }
     gap = float(np.ptp(means))
-    low, high, why = moved_interval(gap, np.ptp(resampled, axis=0), level, least=0.0, most=1.0)
+    interval = resampled_range(means, resampled.T, level)
     estimate = Estimate(
         gap,
-        low,
-        high,
+        None if interval is None else min(gap, interval[0]),
+        None if interval is None else min(1.0, max(gap, interval[1])),
         null_mean=float(null.mean()),
         null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
         p_value=p_values(gap, null, rng=rng).value,
         n=len(shown),
         n_groups=len(names),
         dropped=dropped,
-        notes=(f"{len(compared)} labels", *why),
+        notes=(f"{len(compared)} labels", *(() if interval else (no_width_note(np.ptp(resampled, axis=0)),))),
         level=level,
     )
     counts = np.bincount(labels)

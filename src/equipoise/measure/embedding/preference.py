@@ -14,7 +14,7 @@ from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen, row_b
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.exchange import one_label_each
+from equipoise.measure.stats.exchange import mostly_mixed
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 from equipoise.measure.stats.shares import share_estimate
 
@@ -77,12 +77,12 @@ def person_preference(
     else:
         rival = to_groups.max(axis=1)
         chance = 1 / (groups.n_groups + 1)
-    apart = clusters is None or _one_group_each(groups, np.asarray(clusters))
+    inside = clusters is not None and _several_groups_each(groups, np.asarray(clusters))
     return group_means(
         (to_person > rival + COSINE_TIE).astype(np.float64),
         groups,
         clusters=clusters,
-        shuffle_within=None if apart else clusters,
+        shuffle_within=clusters if inside else None,
         share=True,
         null_value=chance,
         permutations=permutations,
@@ -91,11 +91,11 @@ def person_preference(
     )
 
 
-def _one_group_each(groups: Groups, clusters: NDArray[Any]) -> bool:
-    """Whether no cluster holds images of two groups; an image of undefined group belongs to none."""
+def _several_groups_each(groups: Groups, clusters: NDArray[Any]) -> bool:
+    """Whether most clusters hold images of two groups; an image of undefined group belongs to none."""
     if clusters.shape != (len(groups),):
         raise InputError(f"clusters has shape {clusters.shape} for {len(groups)} images; give one key per image")
-    return one_label_each(groups.labels[groups.defined], clusters[groups.defined])
+    return mostly_mixed(groups.labels[groups.defined], clusters[groups.defined])
 
 
 @dataclass(frozen=True)

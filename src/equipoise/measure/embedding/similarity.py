@@ -14,11 +14,11 @@ from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval
-from equipoise.measure.stats.bootstrap import resampling_weights
+from equipoise.measure.stats.bootstrap import ClusterSums, cluster_sums, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.exchange import one_label_each, shuffled_labels
-from equipoise.measure.stats.group_means import kept_groups, size_of
-from equipoise.measure.stats.group_range import range_interval, stretched_bounds
+from equipoise.measure.stats.exchange import mostly_mixed, shuffled_labels
+from equipoise.measure.stats.group_means import kept_groups
+from equipoise.measure.stats.group_range import resampled_range
 from equipoise.measure.stats.permutation import p_values
 
 __all__ = ["SelfSimilarity", "mean_cosine", "self_similarity"]
@@ -93,8 +93,9 @@ def self_similarity(
     SS_a / mean_b SS_b - 1 with the unweighted mean over groups (``variant`` "group_mean"). Eq. 4 as printed
     divides by the number of images of group a ("literal_eq4"); it gives numbers of that order and is kept for
     comparison only. Chance: labels shuffled over all images, or inside ``shuffle_within`` (n,), or where only
-    ``clusters`` (n,) are given inside these; clusters of one group each exchange it as wholes. The bootstrap resamples
-    clusters. A group with fewer than two images is listed in ``dropped``.
+    ``clusters`` (n,) are given inside these; unless most of them hold several groups, those of one group exchange it as
+    wholes. The bootstrap resamples clusters, and does not pair one with its own copy. A group with fewer than two
+    images is listed in ``dropped``.
 
     >>> a, b = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]
     >>> found = self_similarity(a + b, Groups.from_values(["A"] * 2 + ["B"] * 3), permutations=9, replicates=9)
@@ -115,7 +116,7 @@ def self_similarity(
     labels, rows = place[groups.labels[inside]], unit[inside]
     sets = _sets_of(clusters, len(unit), inside)
     within = _sets_of(shuffle_within, len(unit), inside, "shuffle_within")
-    if within is None and sets is not None and not one_label_each(labels, sets):
+    if within is None and sets is not None and mostly_mixed(labels, sets):
         within = sets
     names = tuple(groups.names[g] for g in kept)
     drawn = _drawn(rows, labels, sets, within, names, replicates, permutations, seed)
@@ -179,24 +180,10 @@ class _Drawn:
             (minus(self.names[top], self.names[bottom]), *self.notes),
             "greater",
         )
-        low, high = self.gap_interval(level)
-        if low is None or high is None or high <= low:
+        interval = resampled_range(self.value, self.draws, level)
+        if interval is None or interval[1] <= interval[0]:
             return shown.with_notes(no_interval("the resamples do not differ"))
-        return replace(shown, ci_low=low, ci_high=high)
-
-    def gap_interval(self, level: float) -> tuple[float | None, float | None]:
-        """Interval of the range over all groups, whichever are the extremes, from the bootstrap of each pair."""
-        if len(self.draws) < 2:
-            return None, None
-        tails = ((1 - level) / 2, (1 + level) / 2)
-        pairs = [np.quantile(self.draws - self.draws[:, [other]], tails, axis=0) for other in range(len(self.names))]
-        low, high = np.stack([pair[0] for pair in pairs], axis=1), np.stack([pair[1] for pair in pairs], axis=1)
-        if len(self.names) == 2:
-            return size_of(float(low[0, 1]), float(high[0, 1]))
-        if not (high > low)[~np.eye(len(self.names), dtype=bool)].all():
-            return None, None
-        bounds = stretched_bounds(self.value, low, high, level)
-        return range_interval(self.value, np.cov(self.draws.T), bounds, level=level)
+        return replace(shown, ci_low=interval[0], ci_high=interval[1])
 
 
 def _drawn(
@@ -255,29 +242,34 @@ def _resampled(
     replicates: int,
     rng: np.random.Generator,
 ) -> Iterator[Floats]:
-    """Blocks (b, G) of bootstrap self-similarities; an image drawn twice is not paired with its copy."""
+    """Blocks (b, G) of bootstrap self-similarities; an image or a cluster drawn twice is not paired with its copy."""
     if sets is not None:
-        _, codes = np.unique(sets, return_inverse=True)
-        n_sets = int(codes.max()) + 1
-        for block in resampling_weights(n_sets, replicates, rng, chunk=4_000_000 * n_sets // len(rows)):
-            weights = block.astype(np.float64)[:, codes]
-            yield np.stack([_weighted(weights[:, labels == g], rows[labels == g]) for g in range(n_groups)], axis=1)
+        names, codes = np.unique(sets, return_inverse=True)
+        parts = [cluster_sums(rows[labels == g], codes[labels == g]) for g in range(n_groups)]
+        places = [np.unique(codes[labels == g]) for g in range(n_groups)]
+        for block in resampling_weights(len(names), replicates, rng):
+            weights = block.astype(np.float64)
+            yield np.stack([_weighted(weights[:, at], part) for at, part in zip(places, parts, strict=True)], axis=1)
         return
     columns = []
     for g in range(n_groups):
-        members = rows[labels == g]
-        blocks = resampling_weights(len(members), replicates, rng)
+        members = cluster_sums(rows[labels == g])
+        blocks = resampling_weights(len(members.sizes), replicates, rng)
         columns.append(np.concatenate([_weighted(block.astype(np.float64), members) for block in blocks]))
     yield np.stack(columns, axis=1)
 
 
-def _weighted(weights: Floats, rows: Floats) -> Floats:
-    """(b,) self-similarity under each row of weights; infinite where one image is all that was drawn."""
-    squares = ((weights @ rows) ** 2).sum(axis=1)
-    total, own = weights.sum(axis=1), (weights**2).sum(axis=1)
+def _weighted(weights: Floats, clusters: ClusterSums) -> Floats:
+    """(b,) self-similarity under each row of weights of clusters; infinite where no pair of images was drawn.
+
+    Two copies of a person's cluster would pair near-duplicates, which different people are not.
+    """
+    copies, images = weights**2 - weights, weights @ clusters.sizes
+    squares = ((weights @ clusters.sums) ** 2).sum(axis=1) - copies @ (clusters.sums**2).sum(axis=1)
+    pairs = images**2 - copies @ clusters.sizes**2 - images
     out = np.full(len(weights), np.inf)
-    usable = total**2 > own
-    out[usable] = _from_sums(squares[usable], total[usable], own[usable])
+    usable = pairs > 0
+    out[usable] = (squares - images)[usable] / pairs[usable]
     return out
 
 

@@ -29,7 +29,7 @@ __all__ = [
     "in_pools",
     "in_sets",
     "keys_of",
-    "one_label_each",
+    "mostly_mixed",
     "permuted_labels",
     "shuffled_clusters",
     "shuffled_labels",
@@ -41,6 +41,10 @@ Codes = NDArray[np.int64]
 
 LEAST_VARYING = 0.1
 """If the groups vary inside fewer sets than this share, sets are taken to show one group each, and exchanged whole."""
+
+
+MOSTLY = 0.5
+"""If more than this share of clusters hold several groups, they are taken for sets, else for people or sources."""
 
 
 @dataclass(frozen=True)
@@ -306,16 +310,13 @@ def permuted_labels(
         yield shuffled
 
 
-def one_label_each(labels: NDArray[Any], clusters: NDArray[Any]) -> bool:
-    """Whether no cluster holds two labels: then nothing moves when labels are shuffled inside clusters.
+def mostly_mixed(labels: NDArray[Any], clusters: NDArray[Any]) -> bool:
+    """Whether more than half of the clusters hold two labels, as counterfactual sets do and people do not.
 
-    >>> one_label_each(np.array([0, 0, 1]), np.array([5, 5, 6])), one_label_each(np.array([0, 1]), np.array([5, 5]))
-    (True, False)
+    >>> mostly_mixed(np.array([0, 1, 1]), np.array([5, 5, 6])), mostly_mixed(np.array([0, 1]), np.array([5, 5]))
+    (False, True)
     """
-    codes = np.unique(clusters, return_inverse=True)[1]
-    first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, dtype=labels.dtype)
-    first[codes] = labels
-    return bool((first[codes] == labels).all())
+    return len(labels) > 0 and bool((~_one_label(codes(clusters), labels.astype(np.int32))).mean() > MOSTLY)
 
 
 def shuffled_labels(
@@ -340,24 +341,24 @@ def shuffled_clusters(
 ) -> Iterator[NDArray[Any]]:
     """Blocks (b, n) of ``labels`` (n,) in which whole ``clusters`` (n,) have exchanged their labels.
 
-    Where each cluster has one label (a person, a source), clusters of similar size exchange it: of 1, of 2 to 3, of 4
-    to 7 items and so on. Otherwise clusters of the same size exchange all their labels, in random order. Labels
-    shuffled item by item would take the images of one person for independent.
+    Clusters of one label (a person, a source) and of similar size exchange it: of 1, of 2 to 3, of 4 to 7 items and so
+    on; in the others labels move inside. Where most hold several, clusters of the same size exchange all their labels,
+    in random order. Labels shuffled item by item would take the images of one person for independent.
 
     >>> rng = np.random.default_rng(0)
     >>> block = next(shuffled_clusters(np.array([0, 0, 1, 1, 1, 1]), np.array([5, 5, 6, 6, 7, 7]), 50, rng))
     >>> bool((block[:, ::2] == block[:, 1::2]).all()), sorted(set(block.sum(axis=1).tolist()))
     (True, [4])
     """
-    codes = np.unique(clusters, return_inverse=True)[1]
-    sizes = np.bincount(codes)
-    if one_label_each(labels, clusters):
-        first = np.zeros(len(sizes), dtype=labels.dtype)
-        first[codes] = labels
-        for block in permuted_labels(first, count, rng, np.floor(np.log2(sizes)).astype(np.int64)):
-            yield block[:, codes]
+    if not mostly_mixed(labels, clusters):
+        exchange = in_clusters(labels, clusters)
+        alike = codes(exchange.block, np.floor(np.log2(np.bincount(exchange.unit))))
+        for block in permuted_labels(exchange.labels.astype(labels.dtype), count, rng, alike):
+            yield block[:, exchange.unit]
         return
-    by_cluster = np.argsort(codes, kind="stable")
+    cluster = codes(clusters)
+    sizes = np.bincount(cluster)
+    by_cluster = np.argsort(cluster, kind="stable")
     start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     for rows in row_blocks(count, len(labels)):
         drawn = rows.stop - rows.start

@@ -20,7 +20,7 @@ from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import permuted_labels, shuffled_labels
-from equipoise.measure.stats.group_range import Bounds, PairErrors, mover_bounds, range_interval, t_bounds
+from equipoise.measure.stats.group_range import Bounds, PairErrors, mover_bounds, range_interval, size_of, t_bounds
 from equipoise.measure.stats.laws import normal_below, t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
@@ -84,8 +84,9 @@ def group_means(
 
     Chance of the gap: labels shuffled over all images of a defined group, or only inside each set of
     ``shuffle_within`` (n,) for paired data. The values of one of the ``clusters`` (n,) are not independent of each
-    other: without ``shuffle_within`` clusters exchange their labels as wholes. ``share`` says
-    that the values are in [0, 1]; ``null_value`` is the chance level of a single group's mean, where it has one.
+    other: without ``shuffle_within`` clusters exchange their labels as wholes, and a few that hold several groups
+    inside themselves. ``share`` says that the values are in [0, 1]; ``null_value`` is the chance level of a single
+    group's mean, where it has one.
     The gap's interval is :func:`gap_interval`.
 
     >>> found = group_means([1.0, 0.0, 1.0, 1.0], Groups.from_values(["a", "a", "b", "b"]), share=True)
@@ -168,15 +169,6 @@ def gap_interval(
         covariance, bounds = pairs.covariance, t_bounds(pairs.means, pairs.error, pairs.freedom)
     low, high = range_interval(pairs.means, covariance, bounds, level=level)
     return low, min(high, 1.0) if share else high, ()
-
-
-def size_of(low: float, high: float) -> tuple[float, float]:
-    """Interval of |difference| from that of a difference.
-
-    >>> size_of(-0.5, 0.75), size_of(-3.0, -1.0)
-    ((0.0, 0.75), (1.0, 3.0))
-    """
-    return max(0.0, low, -high), max(high, -low)
 
 
 def _share_bounds(

@@ -17,7 +17,16 @@ from scipy import sparse
 from equipoise.measure.arrays import Floats, row_blocks
 from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 
-__all__ = ["Bounds", "PairErrors", "mover_bounds", "range_interval", "stretched_bounds", "t_bounds"]
+__all__ = [
+    "Bounds",
+    "PairErrors",
+    "mover_bounds",
+    "range_interval",
+    "resampled_range",
+    "size_of",
+    "stretched_bounds",
+    "t_bounds",
+]
 
 Bounds = Callable[[float], Floats]
 """From z to the bounds (G, G) of value i minus value j, as far out as z standard errors of a normal mean would be:
@@ -56,6 +65,40 @@ def range_interval(
     high = _boundary(0.0, reach, lambda r: task.furthest(-task.quantile(r, tail, task.apart(r))) < r)
     # groups more alike than chance allows say nothing against a range as large as the one seen
     return low, max(high, most) if most > 0 else task.furthest(float(normal_quantile(1 - tail)))
+
+
+def resampled_range(values: Floats, draws: Floats, level: float) -> tuple[float, float] | None:
+    """Interval of highest minus lowest of ``values`` (G,), whichever are the extremes, from bootstrap ``draws`` (B, G).
+
+    ``None`` where resamples do not move some difference. The range of a resample would be too large a centre: it is
+    above 0 even for equal groups.
+
+    >>> draws = np.random.default_rng(0).normal([0.5, 0.4], 0.1, (99, 2))
+    >>> low, high = resampled_range(np.array([0.5, 0.4]), draws, 0.95)
+    >>> low, bool(0.3 < high < 0.5)
+    (0.0, True)
+    """
+    kept = np.sort(np.unique(draws, axis=1, return_index=True)[1])  # groups that agree in all resamples are one
+    values, draws = values[kept], draws[:, kept]
+    if len(draws) < 2 or len(values) < 2:
+        return None
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    pairs = [np.quantile(draws - draws[:, [other]], tails, axis=0) for other in range(len(values))]
+    low, high = np.stack([pair[0] for pair in pairs], axis=1), np.stack([pair[1] for pair in pairs], axis=1)
+    if not (high > low)[~np.eye(len(values), dtype=bool)].all():
+        return None
+    if len(values) == 2:
+        return size_of(float(low[0, 1]), float(high[0, 1]))
+    return range_interval(values, np.cov(draws.T), stretched_bounds(values, low, high, level), level=level)
+
+
+def size_of(low: float, high: float) -> tuple[float, float]:
+    """Interval of |difference| from that of a difference.
+
+    >>> size_of(-0.5, 0.75), size_of(-3.0, -1.0)
+    ((0.0, 0.75), (1.0, 3.0))
+    """
+    return max(0.0, low, -high), max(high, -low)
 
 
 def _boundary(low: float, high: float, stands: Callable[[float], bool]) -> float:

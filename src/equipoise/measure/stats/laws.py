@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 __all__ = [
+    "beta_below",
     "beta_quantile",
     "normal_above",
     "normal_below",
@@ -75,6 +76,15 @@ def t_above(t: ArrayLike, freedom: ArrayLike) -> Any:
     0.025
     """
     return special.stdtr(freedom, np.negative(t))
+
+
+def beta_below(x: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
+    """The share of the beta law of ``a`` and ``b`` below ``x``.
+
+    >>> float(beta_below(0.5, 2, 2))
+    0.5
+    """
+    return special.betainc(a, b, x)
 
 
 def beta_quantile(p: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:

@@ -20,7 +20,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import ClusterSums, IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.laws import beta_quantile, normal_above, normal_quantile, t_quantile
+from equipoise.measure.stats.laws import beta_below, beta_quantile, normal_above, normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import Alternative
 
 __all__ = [
@@ -145,6 +145,15 @@ class ClusteredShare:
         reach = float(t_quantile(upper, self.units - 1) / normal_quantile(upper)) * self.error
         return _exact_interval(self.mean, self.mean * (1 - self.mean) / reach**2, level)
 
+    def p_value(self, null_value: float, alternative: Alternative) -> float:
+        """Exact binomial p-value of as many independent yes/no values as would be as certain; two-sided: doubled."""
+        n = self.mean * (1 - self.mean) / self.error**2 if self.error else self.alike
+        hits = self.mean * n
+        above = float(beta_below(null_value, hits, n - hits + 1)) if hits > 0 else 1.0
+        below = float(beta_below(1 - null_value, n - hits, hits + 1)) if hits < n else 1.0
+        tails = {"greater": above, "less": below, "two-sided": 2 * min(above, below)}
+        return min(1.0, tails[alternative])
+
 
 def share_bounds(values: ArrayLike, clusters: ArrayLike | None = None) -> Callable[[float], tuple[float, float]]:
     """The interval of :func:`share_estimate` as a function of its level, for values of two clusters or more.
@@ -193,7 +202,8 @@ def share_estimate(
     """The mean of ``values`` (n,) in [0, 1] with an interval inside [0, 1] and, given ``null_value``, a p-value.
 
     Values that are all 0 or 1, without clusters: Wilson interval and exact binomial test. Otherwise:
-    :func:`share_interval` (``method`` as there), and sign flips of whole clusters.
+    :func:`share_interval` (``method`` as there), and sign flips of whole clusters. Where chance is small, most miss by
+    chance and their signs agree: the p-value is at least the exact one of as many independent yes/no values.
 
     >>> share_estimate([1, 1, 1, 0], null_value=0.5)
     0.75 [0.3006, 0.9544] chance 0.5 ± 0.25, excess +0.25, p = 0.62, n = 4
@@ -221,7 +231,10 @@ def share_estimate(
     )
     if interval is None:
         return estimate
-    return replace(estimate, ci_low=interval[0], ci_high=interval[1], notes=notes)
+    p_value = estimate.p_value
+    if null_value is not None and p_value is not None:
+        p_value = max(p_value, ClusteredShare.of(cluster_sums(given, clusters)).p_value(null_value, alternative))
+    return replace(estimate, ci_low=interval[0], ci_high=interval[1], p_value=p_value, notes=notes)
 
 
 def _binary_estimate(
