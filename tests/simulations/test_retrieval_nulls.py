@@ -170,6 +170,69 @@ def test_intervals_over_a_shared_pool_at_length():
         assert within(pool_intervals(MANY, hub), 0.93, 0.975, MANY), hub
 
 
+def scenery_alarms(n, shift, k, counts, own, metric):
+    """Of models that know people from scenery and not one group from another, how many are called biased."""
+    n_queries, alarms = 20, []
+    n_images = sum(counts)
+    pools = r.Candidates(np.repeat(np.arange(n_queries), n_images), np.arange(n_queries)) if own else None
+    labels = np.repeat([0, 1, -1], counts)
+    labels = np.tile(labels, n_queries) if own else labels
+    for number in range(n):
+        rng = np.random.default_rng([17, number])
+        scores = rng.standard_normal(len(labels)) if own else rng.standard_normal((n_queries, len(labels)))
+        scores = np.broadcast_to(scores + shift * (labels >= 0), (n_queries, len(labels)))
+        groups = r.Groups(labels, ("a", "b"))
+        found = r.evaluate(r.Scores(scores), groups, k=k, pair=("a", "b"), metrics=[metric], candidates=pools)
+        e = r.summary(found, r.chance(found, draws=199, seed=number), seed=number)[0].estimate
+        alarms.append(e.p_randomised <= 0.05)
+    return np.mean(alarms)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("metric", "counts"), [("abs_bias_at_k", (100, 100, 200)), ("bias_at_k", (100, 42, 258))], ids=["size", "sign"]
+)
+def test_a_liking_for_scenery_is_no_bias(own, metric, counts):
+    assert within(scenery_alarms(FEW, -1.0, 10, counts, own, metric), 0.0, 0.07, FEW, RARE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("shift", [-1.0, 1.0])
+@pytest.mark.parametrize("metric", ["abs_bias_at_k", "bias_at_k"])
+def test_a_liking_for_scenery_at_length(own, shift, metric):
+    for counts in ((100, 100, 200), (100, 42, 258)):
+        assert within(scenery_alarms(MANY, shift, 10, counts, own, metric), 0.03, 0.07, MANY), counts
+
+
+def tied_alarms(n):
+    """Of blind models with coarse scores and a pool for each query, how many the variant of Berg calls biased."""
+    pools, labels = np.repeat(np.arange(20), 40), np.arange(800) % 4
+    alarms = []
+    for number in range(n):
+        scores = np.round(np.random.default_rng([19, number]).standard_normal(800), 1)
+        found = r.evaluate(
+            r.Scores(np.broadcast_to(scores, (20, 800))),
+            r.Groups(labels, tuple("abcd")),
+            k=10,
+            variant="berg",
+            metrics=["max_skew"],
+            candidates=r.Candidates(pools, np.arange(20)),
+        )
+        e = r.summary(found, r.chance(found, draws=199, seed=number), seed=number)[0].estimate
+        alarms.append(e.p_randomised <= 0.05)
+    return np.mean(alarms)
+
+
+def test_lists_that_ties_make_longer_are_no_bias():
+    assert within(tied_alarms(FEW), 0.0, 0.07, FEW, RARE)
+
+
+@pytest.mark.slow
+def test_lists_that_ties_make_longer_at_length():
+    assert within(tied_alarms(MANY), 0.03, 0.07, MANY)
+
+
 def gap_alarms(n, *, linked, person_sd, quirks=0.0, n_subjects=12):
     rows = []
     for number in range(n):

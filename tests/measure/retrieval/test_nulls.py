@@ -68,10 +68,15 @@ class TestLaws:
 
     def test_bias_at_k_of_a_random_model_with_most_images_undefined(self):
         groups = r.Groups(np.repeat([0, 1, -1], [1275, 539, 3186]), ("male", "female"))
-        scores = np.random.default_rng(0).random((1, 5000))
+        scores = np.random.default_rng(0).random((1000, 5000), dtype=np.float32)
         for k, expected in ((5, 0.363), (10, 0.401)):
             found = r.evaluate(r.Scores(scores), groups, k=k, pair=("male", "female"), metrics=["bias_at_k"])
-            assert r.chance(found, draws=20_000).mean["bias_at_k"][0] == pytest.approx(expected, abs=0.012)
+            null = r.chance(found, draws=100)
+            assert null.mean["bias_at_k"].mean() == pytest.approx(expected, abs=0.012)
+            # a top K without anybody is an outcome, not a query that can show nothing
+            row = r.summary(found, null)[0].estimate
+            assert (row.value, row.n) == (found.values["bias_at_k"].mean(), 1000)
+            assert (null.sd["bias_at_k"] == 0).any()
 
 
 class TestDraws:
@@ -200,17 +205,35 @@ class TestDraws:
         assert null.sd["bias_at_k"].max() == 0
         assert null.mean["bias_at_k"].tolist() == [1, 1, -1, -1]
 
-    def test_undefined_images_keep_their_number_in_every_draw(self):
+    def test_undefined_images_keep_their_slots_in_every_draw(self):
         rng = np.random.default_rng(2)
-        groups = r.Groups(rng.integers(-1, 3, 80), tuple("abc"))
+        groups = r.Groups(rng.choice([-1, 0, 1, 2], 80, p=[0.3, 0.4, 0.1, 0.2]), tuple("abc"))
         found = r.evaluate(r.Scores(rng.random((6, 80))), groups, k=8, pair=("a", "b"))
+        labelled = groups.defined[found.pair_indices].mean(axis=1)
+        assert len(set(labelled)) > 2
+        share = groups.counts() / groups.counts().sum()
         for kind in ("label_shuffle", "random_ranking"):
             null = r.chance(found, kind=kind, draws=3000)
-            share = groups.counts() / groups.counts().sum()
             assert null.mean["representation"].mean(axis=0) == pytest.approx(share, abs=0.01)
-            assert null.mean["bias_count_at_k"].mean() == pytest.approx(
-                (groups.counts()[0] - groups.counts()[1]) / 80, abs=0.01
-            )
+            assert null.mean["bias_count_at_k"] == pytest.approx((share[0] - share[1]) * labelled, abs=0.02)
+
+    @pytest.mark.parametrize("kind", ["label_shuffle", "random_ranking", "within_set"])
+    def test_bias_is_held_against_lists_with_as_many_people(self, kind):
+        # one of the top 3 has a group: whichever it is, the absolute bias is 1, as it is under chance
+        groups = r.Groups(np.array([-1, -1, 0, -1, 0, 1, 1, -1]), ("a", "b"))
+        found = r.evaluate(r.Scores([np.arange(8.0)[::-1]]), groups, k=3, pair=("a", "b"), metrics=["abs_bias_at_k"])
+        null = r.chance(found, kind=kind, sets=np.zeros(8) if kind == "within_set" else None, draws=200)
+        assert null.mean["abs_bias_at_k"].tolist() == found.values["abs_bias_at_k"].tolist() == [1.0]
+
+    @pytest.mark.parametrize("kind", ["label_shuffle", "random_ranking"])
+    def test_lists_that_ties_make_longer_are_as_long_under_chance(self, kind):
+        # two of five images tie at rank 2: three of the five are counted, and divided by K = 2
+        groups = r.Groups(np.array([0, 1, 0, 1, 0]), ("a", "b"))
+        scores = [[5.0, 4.0, 4.0, 2.0, 1.0], [5.0, 4.0, 3.0, 2.0, 1.0]]
+        found = r.evaluate(r.Scores(scores), groups, k=2, variant="berg", desired="pool")
+        null = r.chance(found, kind=kind, draws=4000)
+        assert null.mean["representation"].sum(axis=1) == pytest.approx([1.5, 1.0])
+        assert null.mean["representation"][:, 0] == pytest.approx([0.9, 0.6], abs=0.03)
 
     def test_same_seed_same_draws(self):
         groups = r.Groups(np.arange(30) % 3, tuple("abc"))

@@ -9,6 +9,9 @@ Three nulls, all exact in law:
   every other axis (``strata``), and over linked sets at once (``links``): see ``measure.stats.exchange``. The
   right one for paired data. An image without a partner keeps its label, so that what is measured is conditional on it.
 
+Labels move among images that have one. For Bias@K, images without a group keep their slots in every draw: whether a
+model likes pictures of people at all is no matter of which group they show.
+
 The draws of two models over the same labelled images with the same seed are draws of the same shuffles, so that their
 difference has a null too (``Chance.shuffle`` says whether two results share theirs).
 """
@@ -193,31 +196,32 @@ def _random_draws(
 ) -> Iterator[tuple[NDArray[np.intp], dict[str, FloatArray]]]:
     """All draws of the queries whose pools have the same composition, one composition at a time."""
     recipe = retrieved.recipe
-    undefined = _undefined_by_pool(retrieved)
-    make_up = np.concatenate([retrieved.pool_counts[retrieved.pool], undefined[retrieved.pool][:, None]], axis=1)
-    kinds, which = np.unique(make_up, axis=0, return_inverse=True)
-    length = recipe.k if recipe.extended else max(recipe.k, recipe.depth)
+    kinds, which = np.unique(retrieved.pool_counts[retrieved.pool], axis=0, return_inverse=True)
+    lengths = (retrieved.indices >= 0).sum(axis=1)
     pairs = recipe.pair is not None and not recipe.variant.of_indices
+    top = retrieved.indices[:, : recipe.k] if retrieved.pair_indices is None else retrieved.pair_indices
+    taken, labelled = (top >= 0).sum(axis=1), np.append(retrieved.groups.defined, False)[top].sum(axis=1)
     for number, counts in enumerate(steps(kinds)):
         queries = np.flatnonzero(which.ravel() == number)
-        step = max(1, CELLS // (len(queries) * min(length, int(counts.sum()))))
+        step = max(1, CELLS // int(len(queries) * lengths[queries].max()))
         for start in steps(range(0, draws, step)):
             rows = min(step, draws - start)
             shape = (rows, len(queries))
-            ranked = random_rankings(counts[:-1], length, rows * len(queries), rng)
-            block = _blocks(list_metrics(ranked, counts[:-1], recipe), shape)
+            ranked = _random_lists(counts, lengths[queries], rows, rng)
+            block = _blocks(list_metrics(ranked, counts, recipe), shape)
             if pairs:
-                every = random_rankings(counts, recipe.k, rows * len(queries), rng)
-                taken = np.full(len(every), every.shape[1])
-                block |= _blocks(pair_metrics(group_counts(every, recipe.n_groups + 1), taken, recipe), shape)
+                some = group_counts(_random_lists(counts, labelled[queries], rows, rng), recipe.n_groups)
+                block |= _blocks(pair_metrics(some, np.tile(taken[queries], rows), recipe), shape)
             yield queries, block
 
 
-def _undefined_by_pool(retrieved: Retrieved) -> NDArray[np.int64]:
-    missing = ~retrieved.groups.defined
-    if retrieved.image_pool is None:
-        return np.array([missing.sum()])
-    return np.bincount(retrieved.image_pool[missing], minlength=len(retrieved.pool_counts))
+def _random_lists(
+    pool: NDArray[np.int64], lengths: NDArray[np.int64], rows: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """(rows * q, T) labels of random rankings of a pool, as long as the lists of q queries: ``lengths`` (q,)."""
+    ranked = random_rankings(pool, int(lengths.max()), rows * len(lengths), rng)
+    beyond = np.arange(ranked.shape[1]) >= lengths[:, None]
+    return np.where(np.tile(beyond, (rows, 1)), np.int32(-2), ranked) if beyond.any() else ranked
 
 
 class _Shuffles:
@@ -227,11 +231,11 @@ class _Shuffles:
         self, retrieved: Retrieved, sets: ArrayLike | None, strata: ArrayLike | None, links: ArrayLike | None
     ) -> None:
         self.found, recipe = retrieved, retrieved.recipe
-        self.lists = _Relabelled(retrieved.indices, _exchange(retrieved, retrieved.groups.defined, sets, strata, links))
+        exchange = _exchange(retrieved, sets, strata, links)
+        self.lists = _Relabelled(retrieved.indices, exchange)
         self.pairs: _Relabelled | None = None
         if recipe.pair is not None and retrieved.pair_indices is not None and not recipe.variant.of_indices:
-            everybody = np.ones(len(retrieved.groups), dtype=bool)
-            self.pairs = _Relabelled(retrieved.pair_indices, _exchange(retrieved, everybody, sets, strata, links))
+            self.pairs = _Relabelled(retrieved.pair_indices, exchange)
         self.moves = self.lists.moves
         self.notes = self.lists.exchange.notes
 
@@ -269,18 +273,14 @@ class _Shuffles:
 
 
 def _exchange(
-    retrieved: Retrieved,
-    takes_part: NDArray[np.bool_],
-    sets: ArrayLike | None,
-    strata: ArrayLike | None,
-    links: ArrayLike | None,
+    retrieved: Retrieved, sets: ArrayLike | None, strata: ArrayLike | None, links: ArrayLike | None
 ) -> tuple[Exchange, NDArray[np.int64]]:
-    """Which labels of the images that some query may retrieve change places, and the numbers of those images."""
+    """Which labels of the labelled images that some query may retrieve change places, and these images' numbers."""
     n = len(retrieved.groups)
     pools = np.zeros(n, dtype=np.int64) if retrieved.image_pool is None else retrieved.image_pool
     asked = np.zeros(int(max(pools.max(initial=0), retrieved.pool.max(initial=0))) + 1, dtype=bool)
     asked[retrieved.pool] = True
-    mine = np.flatnonzero(takes_part & (pools >= 0) & asked[pools])
+    mine = np.flatnonzero(retrieved.groups.defined & (pools >= 0) & asked[pools])
     labels = retrieved.groups.labels[mine]
     if sets is None:
         return in_pools(labels, pools[mine]), mine
@@ -307,15 +307,18 @@ class _Relabelled:
     def __init__(self, indices: NDArray[np.int32], exchange: tuple[Exchange, NDArray[np.int64]]) -> None:
         self.exchange, self.mine = exchange
         self._shuffle = LabelShuffler(self.exchange.labels, self.exchange.block, self.exchange.person)
-        place = np.full(int(max(indices.max(initial=0), self.mine.max(initial=0))) + 2, len(self.exchange.labels))
+        n_units = len(self.exchange.labels)
+        place = np.full(int(max(indices.max(initial=0), self.mine.max(initial=0))) + 2, n_units)
         place[self.mine] = self.exchange.unit
-        self._places = place[indices]  # -1, beyond the end of a list, reads the last entry
-        self.moves = bool(self.exchange.movable[self._places[indices >= 0]].any())
+        place[-1] = n_units + 1  # what -1, beyond the end of a list, reads
+        self._places = place[indices]
+        self.moves = bool(np.append(self.exchange.movable, [False, False])[self._places].any())
         """Whether any label in the lists can change at all."""
 
     def shuffled(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """(rows, U + 1) the labels of the units in ``rows`` draws, and -2 for what is beyond the end of a list."""
-        return np.concatenate([self._shuffle(rows, rng), np.full((rows, 1), -2, dtype=np.int32)], axis=1)
+        """(rows, U + 2) the labels of the units in ``rows`` draws, -1 for undefined images and -2 beyond a list."""
+        fixed = np.tile(np.array([-1, -2], dtype=np.int32), (rows, 1))
+        return np.concatenate([self._shuffle(rows, rng), fixed], axis=1)
 
     def lists(self, shuffled: NDArray[np.int32]) -> NDArray[np.int32]:
         """(rows * Q', T) the labels of the lists."""

@@ -296,7 +296,7 @@ def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArr
     range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="0 is parity; above: the first group is found more",
-    chance="the pool's own imbalance, times the chance that the top K holds either group",
+    chance="the imbalance of the labelled pool, 0 where the top K holds neither group; undefined slots stay",
     when_it_lies="opposite signs cancel over queries; an unbalanced pool alone gives a value far from 0",
 )
 def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
@@ -324,7 +324,7 @@ def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     bounds=(0.0, 1.0),
     direction="0 is parity in every query",
     alternative="greater",
-    chance="well above 0 for small K",
+    chance="well above 0 where few of the top K have a group",
     when_it_lies="without its null",
     main=5,
 )
@@ -346,7 +346,7 @@ def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="0 is parity",
-    chance="the difference of the two groups' shares of the pool",
+    chance="the difference of the two groups' shares of the labelled pool, times the share of the top K with a group",
     when_it_lies="undefined images pull it to 0; signs cancel over queries",
     given={"k": "taken"},
 )

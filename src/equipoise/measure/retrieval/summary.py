@@ -70,6 +70,33 @@ def telling(values: FloatArray, chance: FloatArray, sd: FloatArray) -> NDArray[n
     return np.asarray((sd > 1e-6) | (np.abs(values - chance) > 1e-6))
 
 
+def _tells(
+    found: Retrieved, null: Chance, name: str, values: FloatArray, place: int | None = None
+) -> NDArray[np.bool_]:
+    """(Q,) the queries that a metric's mean is taken over."""
+    at = _column(place)
+    tells = telling(values, null.mean[name][at], null.sd[name][at])
+    if METRICS.get(name).takes == "pair":
+        # nobody with a group among the top K is an outcome, of value 0, though no shuffle of labels changes it
+        tells |= _varies_with_undefined(found)
+    return np.asarray(tells & ~found.all_equal)
+
+
+def _varies_with_undefined(found: Retrieved) -> NDArray[np.bool_]:
+    """(Q,) whether Bias@K depends on which images of the pool, some without a group, are among the top K."""
+    assert found.recipe.pair is not None
+    missing = ~found.groups.defined
+    pools = np.zeros(len(missing), dtype=np.int64) if found.image_pool is None else found.image_pool
+    by_pool = np.bincount(pools[missing & (pools >= 0)], minlength=len(found.pool_counts))
+    counts, undefined = found.pool_counts[found.pool], by_pool[found.pool]
+    pair = counts[:, list(found.recipe.pair)]
+    others = counts.sum(axis=1) + undefined - pair.sum(axis=1)
+    k = found.recipe.k
+    both, one = (pair > 0).all(axis=1), (pair > 0).any(axis=1)
+    larger = pair.sum(axis=1) + others > k
+    return np.asarray((undefined > 0) & larger & (both | (one & (others >= k))))
+
+
 @dataclass(frozen=True)
 class Measured:
     """One estimate and what it is of."""
@@ -174,11 +201,9 @@ class _Context:
 
     def tells(self, name: str, values: FloatArray, place: int | None) -> NDArray[np.bool_]:
         """(Q,) the queries that a metric's mean is taken over: those that can show something."""
-        counted = ~self.found.all_equal
         if self.null is None or name not in self.null.mean:
-            return counted
-        at = _column(place)
-        return telling(values, self.null.mean[name][at], self.null.sd[name][at]) & counted
+            return ~self.found.all_equal
+        return _tells(self.found, self.null, name, values, place)
 
     def _estimate(
         self,
@@ -304,7 +329,7 @@ def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Meas
             continue
         draws = null.by_query.get(name)
         bounds = None if draws is None else np.quantile(draws, (0.025, 0.975), axis=0)
-        tells = telling(values, null.mean[name], null.sd[name]) & ~found.all_equal
+        tells = _tells(found, null, name, values)
         for place, query in enumerate(found.queries):
             if not tells[place]:
                 continue
