@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from equipoise.audit.classify import audit_classifier
 from equipoise.cli.main import app
 from equipoise.data import Table
-from equipoise.data.results import write_results
 from equipoise.data.images import decode
+from equipoise.data.results import write_results
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.models.miniatures import FOLDER

@@ -14,11 +14,21 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise.cli.main import app
+from equipoise.data.results import write_results
 from equipoise.data.runs import find_run
 from equipoise.errors import InputError
 from equipoise.recipes.studies import STUDIES
 from equipoise.recipes.studies.chance import SEGMENTS, chance_table, pool_sizes, sizes_from_metadata
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyStep, coverage_text, plan_text, run_study
+from equipoise.recipes.studies.frame import (
+    Covered,
+    StepCost,
+    Study,
+    StudyHome,
+    StudyStep,
+    coverage_text,
+    plan_text,
+    run_study,
+)
 from equipoise.report.study import StudyPart, StudyTable
 
 LOG = "log.txt"
@@ -234,7 +244,6 @@ def test_fine_tuning_is_judged_on_subjects_that_it_has_not_seen(tmp_path, monkey
     """The repairs of the study on two sets of each subject and a few steps: every table has its rows and its change."""
     from equipoise.recipes.studies import socialcounterfactuals as study_of
     from equipoise.recipes.studies import socialcounterfactuals_repairs as repairs
-    from equipoise.recipes.studies.frame import StudyHome
 
     monkeypatch.setitem(study_of.SIZES, "sets", 2)
     monkeypatch.setitem(repairs.TRAINING, "steps", 3)
@@ -271,7 +280,6 @@ def test_the_area_under_the_curve_of_a_trained_probe():
 @pytest.mark.slow
 def test_trained_probes_read_gender_off_whole_pictures(tmp_path, monkeypatch):
     from equipoise.recipes.studies import gensynth, gensynth_probes
-    from equipoise.recipes.studies.frame import StudyHome
 
     monkeypatch.setitem(gensynth.SIZES, "pool", 200)
     monkeypatch.setattr(gensynth_probes, "PICTURES", 300)
@@ -283,6 +291,19 @@ def test_trained_probes_read_gender_off_whole_pictures(tmp_path, monkeypatch):
     assert table.loc["whole images", "measured"] > table.loc["images, person blacked out", "measured"]
 
 
+@pytest.mark.parametrize(("scale", "splits"), [("mini", "3 splits"), ("full", "10 splits")])
+def test_the_human_side_of_lic_says_how_many_splits_were_made(tmp_path, scale, splits):
+    from equipoise.recipes.studies.lic import _human
+    from equipoise.recipes.studies.lic_tables import _human_table
+
+    home = StudyHome(tmp_path, STUDIES.load("lic").options(scale=scale), print)
+    rows = [{"metric": name, "model": "nic", "value": 5.0, "n": 900, "suite": "captions"} for name in ("lic", "lic_d")]
+    write_results(home.step("lstm-human") / "results.parquet", rows)
+    assert _human_table(home).made_from.startswith(splits)
+    (tmp_path / "human.jsonl").touch()
+    assert _human(tmp_path / "human.jsonl", [], home.options).title.endswith(splits)
+
+
 def test_sizes_are_counted_in_the_metadata(tmp_path):
     names = ["a_photo_of_race_gender_Cook", "an_image_of_race_gender_cook", "a_race_gender_bus_driver"]
     pd.DataFrame({"filename": names}).to_csv(tmp_path / "metadata_race_gender.csv", index=False)
@@ -292,7 +313,6 @@ def test_sizes_are_counted_in_the_metadata(tmp_path):
 
 
 def test_a_step_that_was_stopped_goes_on_only_with_the_same_settings(tmp_path):
-    from equipoise.recipes.studies.frame import StudyHome
 
     fails = [True]
 

@@ -20,7 +20,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
-from equipoise.recipes.studies.lic_tables import MASKED, PICTURES, ST10, parts_of
+from equipoise.recipes.studies.lic_tables import HUMAN_SPLITS, MASKED, PICTURES, ST10, parts_of
 
 __all__ = ["STUDY"]
 
@@ -128,7 +128,7 @@ def _lstm(axis: str, some: Sequence[Path], options: StudyOptions) -> StudyStep:
 
 
 def _human(human: Path, some: Sequence[Path], options: StudyOptions) -> StudyStep:
-    seeds = 3 if options.scale == "mini" else 10
+    seeds = HUMAN_SPLITS[options.scale]
 
     def work(home: StudyHome, out: Path) -> None:
         _put_stored_runs(out)
