@@ -211,6 +211,12 @@ def test_steps_know_the_contents_of_what_was_given(tmp_path, name, scale, given,
     assert same == {step for step in here if kept and step.startswith(tuple(kept.split()))}
 
 
+def test_edits_of_given_pictures_know_their_seed(tmp_path):
+    given = [f"{name}={tmp_path}" for name in ("val", "sources")]
+    first, second = (keys_of("gensynth", given=given, seed=seed) for seed in (0, 1))
+    assert {name for name in first if first[name] == second[name]} == {"pool"}
+
+
 def test_repairs_of_the_counterfactual_study_know_their_seed():
     first, second = (keys_of("socialcounterfactuals", scale="full", seed=seed) for seed in (0, 1))
     assert {name for name in first if first[name] == second[name]} == {n for n in first if n.startswith("sets-")}
