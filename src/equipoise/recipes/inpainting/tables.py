@@ -138,7 +138,7 @@ def parity_rows(arms: Mapping[str, Mapping[str, Path]]) -> tuple[pd.DataFrame, l
     that have none of them.
     """
     seen = {
-        name: {seed: groups for seed, folder in folders.items() if (groups := _masked(folder)) is not None}
+        name: {seed: said for seed, folder in folders.items() if (said := _masked(folder)) is not None}
         for name, folders in arms.items()
     }
     mine = seen.pop(SYNTHETIC, {})

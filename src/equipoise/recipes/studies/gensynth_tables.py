@@ -60,7 +60,7 @@ def captioned(table: Table, *further: str) -> pd.DataFrame:
         raise InputError(f"{table.path}: a pool with captions is needed, and it has no column captions or caption")
     named = names[:1] if names[0] == "gendered_captions" else names
     frame = table.to_pandas(["image_id", *further, *named]).rename(columns={"gendered_captions": "captions"})
-    return frame.assign(captions=known_captions(frame))[["image_id", *further, "captions"]]
+    return frame.assign(captions=pd.Series(known_captions(frame), frame.index))[["image_id", *further, "captions"]]
 
 
 def parts_of(home: StudyHome) -> list[StudyPart]:
