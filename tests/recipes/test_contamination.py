@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from PIL import Image
 from scipy import stats
 from typer.testing import CliRunner
 
+from equipoise.cli import recipe
 from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.errors import InputError
@@ -33,9 +35,9 @@ from equipoise.recipes.contamination.data import (
     truth_of_mixture,
 )
 from equipoise.recipes.contamination.generations import mixed_pictures
-from equipoise.recipes.contamination.settings import ContaminationSettings
+from equipoise.recipes.contamination.settings import QUICK, ContaminationSettings
 from equipoise.recipes.studies import STUDIES
-from equipoise.recipes.studies.frame import plan_text, run_study
+from equipoise.recipes.studies.frame import StudyHome, plan_text, run_study
 from equipoise.text import Lexicon
 from equipoise.world import captions, sample
 from equipoise.world.catalog import OCCUPATIONS
@@ -128,6 +130,18 @@ def test_verdicts_are_corrected_over_metrics() -> None:
     assert found.loc["flat", "p (Holm)"] >= found.loc["flat", "p"]
 
 
+def test_the_help_says_what_is_taken_with_and_without_quick() -> None:
+    usual, quick = ContaminationSettings(), ContaminationSettings().having(QUICK)
+    assert usual.alphas == pytest.approx([i / 5 for i in range(6)])
+    command = next(command for command in recipe.app.registered_commands if command.name == "contamination")
+    assert command.callback is recipe.contamination
+    told = {name: value.default.help for name, value in inspect.signature(recipe.contamination).parameters.items()}
+    shares = ",".join(f"{share:g}" for share in quick.shares)
+    assert f"unless given 0 to 1 in fifths, with --quick {shares}." in told["alpha"]
+    assert f"unless given {usual.seeds}, with --quick {quick.seeds}." in told["seeds"]
+    assert f"unless given {usual.generations}, with --quick {quick.generations}." in told["generations"]
+
+
 def test_few_steps_are_not_tested() -> None:
     found = trends.alpha_trend({0: {0.0: 1.0, 0.5: 1.0, 1.0: 2.0}})
     assert found.p is None
@@ -153,6 +167,28 @@ def test_the_page_begins_with_a_paragraph_for_each_arm_however_few_seeds(seeds: 
     assert ("corrected over all metrics" in biased) is tested
     assert ("rises" in biased) is tested
     assert "None" not in biased + placebo
+
+
+def test_arms_whose_clips_went_blind_are_not_tested_and_stop_nothing(tmp_path: Path) -> None:
+    """Of the biased arm one share is left of each seed, of the placebo another one: no step, and nothing in common."""
+    metrics = ("gap-odds slope", "MaxSkew@10")
+    rows = [
+        {"arm": arm, "seed": seed, "alpha": alpha, "metric": metric, "axis": "gender", "group": None}
+        | {"value": alpha + seed, "chance": 0.0}
+        for arm, alpha in (("biased", 0.5), ("placebo", 1.0))
+        for seed in range(2)
+        for metric in metrics
+    ]
+    frame = pd.DataFrame(rows)
+    found = trends.trends_of(frame[frame["arm"] == "biased"], metrics)
+    assert found["verdict"].tolist() == ["not tested: no seed has two shares"] * 2
+    assert found["measured"].isna().all()
+    told = tables._answers(frame, (0.0, 0.5, 1.0))
+    assert told[0].endswith("not tested: no seed has two shares.")
+    study = STUDIES.load("contamination")
+    (part,) = tables._trend_parts(frame, metrics, "CLIPs", "Tables 2 to 6", StudyHome(tmp_path, study.options(), print))
+    assert "biased: of 2 metrics 0 rise and 0 fall." in part.text
+    assert not any("less placebo" in text for text in part.text)
 
 
 def _metrics(trend: float, rng: np.random.Generator, n: int = 12) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from equipoise.audit.classify import audit_classifier
 from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.data.images import decode
+from equipoise.data.results import write_results
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.models.miniatures import FOLDER
@@ -30,7 +31,7 @@ from equipoise.recipes.inpainting.photographs import (
     write_photographs,
 )
 from equipoise.recipes.inpainting.study import STUDY
-from equipoise.recipes.inpainting.tables import parity_sentence
+from equipoise.recipes.inpainting.tables import parity_rows, parity_sentence
 from equipoise.recipes.studies.frame import run_study
 from equipoise.train.losses import LOSSES
 from equipoise.train.settings import PRESETS, preset_of
@@ -135,6 +136,45 @@ def test_the_answer_is_said_plainly_either_way():
     assert parity_sentence(rows)[0].startswith("S_synthetic is nearest to parity: all 2 others")
     assert "B (+0.40)" in parity_sentence(rows.assign(p_adjusted=[0.01, 0.3]))[0]
     assert parity_sentence(rows.assign(measured=[0.5, -0.1]))[0].startswith("S_synthetic is not the nearest")
+    assert parity_sentence(pd.DataFrame())[1] == "nothing compared"
+
+
+def test_parity_is_compared_over_seeds_that_both_have_and_the_rest_is_named(tmp_path):
+    def audited(arm, seed, genders):
+        folder = tmp_path / f"{arm}-{seed}"
+        folder.mkdir()
+        frame = pd.DataFrame({"image_id": [str(i) for i in range(20)], "gender": genders})
+        frame.dropna(axis=1).to_csv(folder / "masked.csv", index=False)
+        return folder
+
+    even, men = ["male", "female"] * 10, ["male"] * 18 + ["female"] * 2
+    arms = {
+        "original": {"0": audited("original", 0, men), "7": audited("original", 7, even)},
+        "synthetic": {"0": audited("synthetic", 0, even), "1": audited("synthetic", 1, men)},
+        "augment": {"7": audited("augment", 7, even)},
+        "over-sampling": {"0": audited("over-sampling", 0, None), "1": tmp_path / "not predicted"},
+    }
+    rows, left_out = parity_rows(arms)
+    assert rows[["arm", "seeds"]].values.tolist() == [["Original", 1]]
+    assert rows["measured"].tolist() == [pytest.approx(math.log(18.5 / 2.5))]
+    assert left_out == [ARMS["augment"].published, ARMS["over-sampling"].published]
+    assert f"Left out, because no seed of {', '.join(left_out)}" in parity_sentence(rows, left_out)[0]
+    rows, left_out = parity_rows({name: arms[name] for name in ("augment", "synthetic")})
+    assert parity_sentence(rows, left_out)[0].startswith("Nothing could be compared with S_synthetic")
+
+
+def test_a_mark_is_spoken_of_where_one_was_planted(tmp_path):
+    from equipoise.recipes.inpainting.tables import _artefacts
+    from equipoise.recipes.studies.frame import StudyHome
+
+    def told(arm):
+        keys = {"metric": "artefact_delta", "pool": "inpainted", "value": 9.0, "p_value": 0.01, "n": 20}
+        write_results(tmp_path / arm / "audit" / "results.parquet", [keys | {"suite": "classifier", "model": arm}])
+        home = StudyHome(tmp_path, STUDY.options(scale="full"), print)
+        return " ".join(_artefacts({arm: {"0": tmp_path / arm}}, home).text)
+
+    assert "mark" not in told("original")
+    assert "It is found in every seed" in told("planted")
 
 
 def test_sets_hide_the_same_persons_and_mark_drawn_pictures_alone(tmp_path):

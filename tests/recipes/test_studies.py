@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,11 +16,22 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise.cli.main import app
+from equipoise.data import Table
+from equipoise.data.results import write_results
 from equipoise.data.runs import find_run
 from equipoise.errors import InputError
 from equipoise.recipes.studies import STUDIES
 from equipoise.recipes.studies.chance import SEGMENTS, chance_table, pool_sizes, sizes_from_metadata
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyStep, coverage_text, plan_text, run_study
+from equipoise.recipes.studies.frame import (
+    Covered,
+    StepCost,
+    Study,
+    StudyHome,
+    StudyStep,
+    coverage_text,
+    plan_text,
+    run_study,
+)
 from equipoise.report.study import StudyPart, StudyTable
 
 LOG = "log.txt"
@@ -104,6 +117,192 @@ def test_what_a_study_does_not_take_is_refused(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         one.options(given=[str(tmp_path / "nothing")])
     assert one.options(given=[str(tmp_path)]).given == {"table": str(tmp_path)}
+
+
+def reading(reads):
+    """A study of one step that copies a file of what was given."""
+
+    def work(home, out):
+        out.mkdir(parents=True)
+        (out / "value.txt").write_text((Path(home.options.given["table"]) / "a.txt").read_text())
+
+    def steps(options):
+        return [StudyStep("one", "One", work, reads=reads)]
+
+    return Study("toy", "A toy", "Somebody", "Does it run?", (), steps, lambda home: [], {"table": "a folder"})
+
+
+@pytest.mark.parametrize("reads", [("table",), ("table/a.txt",)])
+def test_a_step_is_done_again_with_other_contents_of_what_it_reads(tmp_path, reads):
+    one, told = reading(reads), []
+    for name, text in (("A", "a"), ("B", "b"), ("C", "b")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(text)
+        run_study(one, tmp_path / "out", one.options(given=[f"table={tmp_path / name}"]), told.append)
+        assert (tmp_path / "out" / "steps" / "one" / "value.txt").read_text() == text
+    assert ["done before" in line for line in told] == [False, False, True], "the same contents elsewhere are the same"
+    (tmp_path / "C" / "other.txt").write_text("x")
+    run_study(one, tmp_path / "out", one.options(given=[f"table={tmp_path / 'C'}"]), told.append)
+    assert ("done before" in told[-1]) == (reads == ("table/a.txt",))
+
+
+def test_what_is_given_and_not_read_is_refused(tmp_path):
+    one = reading(())
+    for refused in (plan_text, lambda study, options: run_study(study, tmp_path / "out", options, print)):
+        with pytest.raises(InputError, match=r"does not read it at scale mini .* table is a folder"):
+            refused(one, one.options(given=[f"table={tmp_path}"]))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("socialcounterfactuals", ["race-gender"]),
+        ("inpainting", ["predictions"]),
+        ("lic", ["train"]),
+        ("gensynth", ["captions", "val"]),
+        ("gensynth", ["edits", "sources"]),
+    ],
+)
+def test_the_mini_studies_refuse_what_they_would_not_read(tmp_path, name, given):
+    one = STUDIES.load(name)
+    with pytest.raises(InputError, match=f"--from {given[-1]}: the study {name} does not read it"):
+        plan_text(one, one.options(given=[f"{what}={tmp_path}" for what in given]))
+
+
+def test_models_that_nobody_would_ask_are_refused(tmp_path):
+    lic, gensynth = STUDIES.load("lic"), STUDIES.load("gensynth")
+    with pytest.raises(InputError, match="asks one captioner"):
+        lic.steps(lic.options(models=["mini:captioner", "mini:other"]))
+    with pytest.raises(InputError, match="leave other --models out"):
+        lic.steps(lic.options(models=["mini:captioner"], given=[f"captions={tmp_path}"]))
+    with pytest.raises(InputError, match="leave --models out"):
+        gensynth.steps(gensynth.options(models=["mini:clip"], given=[f"captions={tmp_path}"]))
+
+
+def keys_of(name, **options):
+    from equipoise.recipes.studies.frame import _Inputs, _key
+
+    one, keys = STUDIES.load(name), {}
+    chosen = one.options(**options)
+    for step in one.planned(chosen):
+        keys[step.name] = _key(step, keys, _Inputs(chosen.given))
+    return keys
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "given", "kept"),
+    [
+        ("gabinsight", "mini", "scenes", ""),
+        ("gensynth", "mini", "val", "sources edits pairs filter contrast- even- gaps-"),
+        ("gensynth", "mini", "edits", "pool baselines natural- clusters probe even- gaps-"),
+        ("gensynth", "mini", "sources", "pool baselines natural- clusters probe even- gaps-"),
+        ("gensynth", "full", "val", "baselines contrast- edits filter"),
+        ("socialcounterfactuals", "full", "race-gender", "sets- physical- tuned-physical- held-out-physical-"),
+    ],
+)
+def test_steps_know_the_contents_of_what_was_given(tmp_path, name, scale, given, kept):
+    first, second = (tmp_path / part for part in "ab")
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "file").write_text(folder.name)
+    here, there = (keys_of(name, scale=scale, given=[f"{given}={folder}"]) for folder in (first, second))
+    same = {step for step in here if here[step] == there[step]}
+    assert same == {step for step in here if kept and step.startswith(tuple(kept.split()))}
+
+
+def test_edits_of_given_pictures_know_their_seed(tmp_path):
+    given = [f"{name}={tmp_path}" for name in ("val", "sources")]
+    first, second = (keys_of("gensynth", given=given, seed=seed) for seed in (0, 1))
+    assert {name for name in first if first[name] == second[name]} == {"pool"}
+
+
+def test_repairs_of_the_counterfactual_study_know_their_seed():
+    first, second = (keys_of("socialcounterfactuals", scale="full", seed=seed) for seed in (0, 1))
+    assert {name for name in first if first[name] == second[name]} == {n for n in first if n.startswith("sets-")}
+
+
+def test_a_pool_that_was_given_is_read_by_the_baselines_too(tmp_path):
+    """None is drawn, and TF-IDF reads the captions of the pictures that the models are asked about."""
+    rows = [{"image_id": str(i), "gender": "female", "captions": [f"a woman {i}", "a cook"]} for i in range(3)]
+    Table.create(tmp_path / "val", rows, axes=["gender"])
+    one = STUDIES.load("gensynth")
+    home = StudyHome(tmp_path / "study", one.options(given=[f"val={tmp_path / 'val'}"]), print)
+    pool, baselines, *_ = one.planned(home.options)
+    assert baselines.needs == ("pool",)
+    home.run([pool])
+    assert [path.name for path in home.step("pool").iterdir()] == ["captions.json"]
+    told = json.loads((home.step("pool") / "captions.json").read_text())["annotations"]
+    assert [(row["image_id"], row["caption"]) for row in told[:2]] == [("0", "a woman 0"), ("0", "a cook")]
+
+
+def test_with_edits_given_no_others_are_made(tmp_path):
+    one = STUDIES.load("gensynth")
+    names = [step.name for step in one.planned(one.options(given=[f"edits={tmp_path}"]))]
+    assert "contrast-mini-clip" in names
+    assert not {"sources", "edits", "pairs", "filter", "swaps"} & set(names)
+
+
+# Pictures that nobody has learnt from
+
+
+class Drawn(Exception):
+    pass
+
+
+def seeds_drawn(monkeypatch, name, seed):
+    """(world, seed) of everything that a mini study draws of a world, in the order of its steps."""
+    from equipoise.recipes.inpainting import photographs
+    from equipoise.world import tables
+
+    found = []
+
+    def draws(path, world, n, seed=0, **_):
+        found.append((world, seed))
+        if len(found) < 2 and path.name == "train":  # photographs to learn from; those to test on come next
+            return
+        raise Drawn
+
+    monkeypatch.setattr(tables, "write_table", draws)
+    monkeypatch.setattr(photographs, "write_photographs", draws)
+    one = STUDIES.load(name)
+    home = StudyHome(Path("nowhere"), one.options(seed=seed), print)
+    wanted = ("pool", "pictures", "photographs", "sources", "even-sources")
+    steps = [step for step in one.steps(home.options) if step.name.startswith(wanted)]
+    for step in steps:
+        before = len(found)
+        with pytest.raises(Drawn):
+            step.work(home, Path("nowhere") / step.name)
+        assert len(found) > before
+    return found
+
+
+@pytest.mark.parametrize("name", ["gensynth", "lic", "libra", "inpainting"])
+def test_no_study_draws_pictures_with_a_seed_that_miniatures_learnt_from(monkeypatch, name):
+    from equipoise.recipes import libra, train_mini
+
+    texts = [path.read_text() for part in (train_mini, libra) for path in Path(part.__file__).parent.glob("*.py")]
+    learnt = {int(number) for text in texts for number in re.findall(r"seed=([\d_]+)\b", text)}
+    assert {1, 2, 3, 700} <= learnt
+    for seed in range(4):
+        drawn = {number for _, number in seeds_drawn(monkeypatch, name, seed)}
+        assert len(drawn) > (name == "gensynth")
+        assert not drawn & learnt
+
+
+def test_pictures_of_studies_are_none_of_those_that_the_captioner_or_the_clips_learnt_from(monkeypatch):
+    from equipoise.recipes.train_mini.batches import scenes_of
+    from equipoise.world import preset, render_image, sample
+
+    n = 30
+    learnt = {
+        render_image(scene).tobytes()
+        for seed, world in ((1, "biased"), (1, "fair"), (3, "biased"))
+        for scene in scenes_of(preset(world), 0, n, seed=seed)
+    }
+    shown = [draw for name in ("gensynth", "libra") for draw in seeds_drawn(monkeypatch, name, 0)]
+    assert len(shown) > 3
+    assert not learnt & {render_image(scene).tobytes() for world, seed in shown for scene in sample(world, n, seed)}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +433,6 @@ def test_fine_tuning_is_judged_on_subjects_that_it_has_not_seen(tmp_path, monkey
     """The repairs of the study on two sets of each subject and a few steps: every table has its rows and its change."""
     from equipoise.recipes.studies import socialcounterfactuals as study_of
     from equipoise.recipes.studies import socialcounterfactuals_repairs as repairs
-    from equipoise.recipes.studies.frame import StudyHome
 
     monkeypatch.setitem(study_of.SIZES, "sets", 2)
     monkeypatch.setitem(repairs.TRAINING, "steps", 3)
@@ -271,7 +469,6 @@ def test_the_area_under_the_curve_of_a_trained_probe():
 @pytest.mark.slow
 def test_trained_probes_read_gender_off_whole_pictures(tmp_path, monkeypatch):
     from equipoise.recipes.studies import gensynth, gensynth_probes
-    from equipoise.recipes.studies.frame import StudyHome
 
     monkeypatch.setitem(gensynth.SIZES, "pool", 200)
     monkeypatch.setattr(gensynth_probes, "PICTURES", 300)
@@ -283,6 +480,19 @@ def test_trained_probes_read_gender_off_whole_pictures(tmp_path, monkeypatch):
     assert table.loc["whole images", "measured"] > table.loc["images, person blacked out", "measured"]
 
 
+@pytest.mark.parametrize(("scale", "splits"), [("mini", "3 splits"), ("full", "10 splits")])
+def test_the_human_side_of_lic_says_how_many_splits_were_made(tmp_path, scale, splits):
+    from equipoise.recipes.studies.lic import _human
+    from equipoise.recipes.studies.lic_tables import _human_table
+
+    home = StudyHome(tmp_path, STUDIES.load("lic").options(scale=scale), print)
+    rows = [{"metric": name, "model": "nic", "value": 5.0, "n": 900, "suite": "captions"} for name in ("lic", "lic_d")]
+    write_results(home.step("lstm-human") / "results.parquet", rows)
+    assert _human_table(home).made_from.startswith(splits)
+    (tmp_path / "human.jsonl").touch()
+    assert _human(tmp_path / "human.jsonl", [], home.options).title.endswith(splits)
+
+
 def test_sizes_are_counted_in_the_metadata(tmp_path):
     names = ["a_photo_of_race_gender_Cook", "an_image_of_race_gender_cook", "a_race_gender_bus_driver"]
     pd.DataFrame({"filename": names}).to_csv(tmp_path / "metadata_race_gender.csv", index=False)
@@ -292,7 +502,6 @@ def test_sizes_are_counted_in_the_metadata(tmp_path):
 
 
 def test_a_step_that_was_stopped_goes_on_only_with_the_same_settings(tmp_path):
-    from equipoise.recipes.studies.frame import StudyHome
 
     fails = [True]
 

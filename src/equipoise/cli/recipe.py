@@ -193,16 +193,18 @@ def contamination(
     out: Path = OUT,
     scale: str = SCALE,
     alpha: str = typer.Option(
-        "", "--alpha", help="Shares of generated images, such as 0,0.5,1; 0 to 1 in fifths unless given."
+        "",
+        "--alpha",
+        help="Shares of generated images, such as 0,0.3,1; unless given 0 to 1 in fifths, with --quick 0,0.5,1.",
     ),
     seeds: int = typer.Option(
-        None, "--seeds", min=1, help="How many seeds; 3 unless given. More reuse those that are done."
+        None, "--seeds", min=1, help="How many seeds; unless given 3, with --quick 1. More reuse those that are done."
     ),
     generations: int = typer.Option(
         None,
         "--generations",
         min=0,
-        help="How often the generator learns from its own pictures; 3 unless given, 0 for never.",
+        help="How often the generator learns from its own pictures, 0 for never; unless given 3, with --quick 1.",
     ),
     mode: str = typer.Option(
         "both", "--mode", help="accumulate: beside the real ones; replace: instead of them; or both."

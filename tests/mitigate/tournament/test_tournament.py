@@ -237,6 +237,21 @@ def test_contenders_by_name_and_what_is_refused(tmp_path):
     assert recorded_subjects("hf:nowhere") is None
 
 
+def test_a_gap_is_shown_as_it_stands_and_its_change_is_not_that_of_another_number(found, home):
+    cells = {row.name: row.cell("standard_gap_size", "sets", "gender") for row in found.rows}
+    there = {name: cell for name, cell in cells.items() if cell is not None}
+    assert len(there) > 3
+    for cell in there.values():
+        assert cell.null_mean > 0
+        assert cell.value >= 0
+        assert cell.low >= 0
+        assert cell.change is None
+    rows = read_results(home / "run")
+    rows = rows[rows["metric"] == "standard_gap_size"]
+    assert sorted(rows["value"]) == pytest.approx(sorted(cell.value for cell in there.values()))
+    assert not rows["notes"].str.contains("change from").any()
+
+
 def made(name, sets, natural, accuracy, *, kind="remedy", seen=(), change=0.0):
     def skew(ends):
         return TournamentCell(0.2, 0.1, 0.3, sum(ends) / 2, *ends, 0.1, 0.01, 9)
@@ -264,6 +279,8 @@ def test_the_finding_of_gensynth_is_said_in_words():
     assert "2 of 3 lower it there" in words
     assert "Cost more than 3 points of zero-shot accuracy: costs." in words
     assert "Fitted on subjects that are shown here, and better than they are on others: peeks." in words
+    assert "subjects that no remedy has seen, unless marked." in words
+    assert "no remedy has seen." in finding(rows[:3], "gender", 12, 0.03).sentences[0]
     assert best_training_free(rows, "gender", 0.03) == "is good"
     assert "peeks" not in front(rows, "gender")
 

@@ -64,7 +64,7 @@ def repair_by(remedy: Any, encoded: Encoded) -> AppliedRepair:
 
 @dataclass
 class JudgedRepair:
-    """Estimates by (metric, pool, axis), and the values of single subjects or images behind them."""
+    """Estimates by (metric, pool, axis), and the values of single subjects or images behind those that are means."""
 
     estimates: dict[tuple[str, str, str], Estimate] = field(default_factory=dict)
     values: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
@@ -147,14 +147,9 @@ def _judge_sets(
         sizes = standard_gap_sizes(cells, seed=config.seed, level=config.level)
         if not sizes:
             continue
+        # no values of single subjects: a size is no mean over them, so that the mean of their changes is not its change
         largest = max(sizes, key=lambda size: size.estimate.value)
-        key = ("standard_gap_size", "sets", axis)
-        result.estimates[key] = largest.estimate
-        pair = next(p for p in cells.pairs() if (p.first, p.second) == (largest.first, largest.second))
-        gaps = np.abs(cells.subject_means(pair.gaps)) / cells.spread.value
-        result.values[key] = {
-            str(name): float(gap) for name, gap in zip(cells.subject_names, gaps, strict=True) if np.isfinite(gap)
-        }
+        result.estimates["standard_gap_size", "sets", axis] = largest.estimate
 
 
 def _judge_natural(

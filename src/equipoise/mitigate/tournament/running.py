@@ -34,6 +34,8 @@ __all__ = ["Splits", "Tournament", "splits_of", "tournament"]
 
 Say = Callable[[str], None]
 WORK = "_work"
+ROWS = 2
+"""The edition of what a row holds: rows that a run of another edition kept are judged again."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +303,7 @@ class _Field:
         identity = [contender.name, list(map(dict, contender.strengths)), contender.folder, contender.checkpoint]
         own = [self.model.key, self.table.fingerprint, self.how.plain(), self.natural and self.natural.fingerprint]
         identity += _contents(contender)
-        return hashlib.sha256(json.dumps([identity, own], sort_keys=True).encode()).hexdigest()[:20]
+        return hashlib.sha256(json.dumps([ROWS, identity, own], sort_keys=True).encode()).hexdigest()[:20]
 
 
 def _contents(contender: Contender) -> list[str]:

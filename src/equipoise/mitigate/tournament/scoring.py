@@ -12,14 +12,16 @@ from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.mitigate.tournament.judging import JudgedRepair
 
-__all__ = ["TournamentCell", "TournamentRow", "best_training_free", "cells_of", "finding", "front"]
+__all__ = ["TournamentCell", "TournamentRow", "best_training_free", "cells_of", "chance_off", "finding", "front"]
 
 Key = tuple[str, str, str]
+AS_IT_STANDS = ("standard_gap_size",)
+"""Metrics whose interval is that of the true size, so that chance is taken off neither of them."""
 
 
 @dataclass(frozen=True)
 class TournamentCell:
-    """One number of a row: the value less chance, its interval, and how far it is from the model as it is."""
+    """One number of a row: the value less :func:`chance_off`, its interval, and how far it is from the model's own."""
 
     value: float
     low: float | None = None
@@ -95,15 +97,26 @@ def cells_of(now: JudgedRepair, before: JudgedRepair, level: float) -> dict[Key,
         change = low = high = None
         if now is not before and key in before.values:
             change, low, high = _change(now.values[key], before.values[key], level)
-        cells[key] = _cell(estimate, change, low, high)
+        cells[key] = _cell(key[0], estimate, change, low, high)
     return cells
 
 
-def _cell(estimate: Estimate, change: float | None, low: float | None, high: float | None) -> TournamentCell:
-    off = estimate.null_mean or 0.0
+def chance_off(metric: str, null_mean: float | None) -> float:
+    """What is taken off a value and its interval in the table.
+
+    >>> chance_off("max_skew", 0.2), chance_off("standard_gap_size", 0.2), chance_off("zero_shot_accuracy", None)
+    (0.2, 0.0, 0.0)
+    """
+    return 0.0 if null_mean is None or metric in AS_IT_STANDS else float(null_mean)
+
+
+def _cell(
+    metric: str, estimate: Estimate, change: float | None, low: float | None, high: float | None
+) -> TournamentCell:
+    off = chance_off(metric, estimate.null_mean)
     ends = [None if end is None else float(end - off) for end in (estimate.ci_low, estimate.ci_high)]
     p = None if estimate.p_value is None else float(estimate.p_value)
-    null = None if estimate.null_mean is None else float(off)
+    null = None if estimate.null_mean is None else float(estimate.null_mean)
     return TournamentCell(float(estimate.value - off), ends[0], ends[1], change, low, high, null, p, int(estimate.n))
 
 
@@ -167,9 +180,10 @@ def finding(rows: Sequence[TournamentRow], axis: str, k: int, most_loss: float) 
     skew = base.cell("max_skew", "sets", axis)
     said = []
     if skew is not None:
+        unless = "" if len(fair) == len(others) else ", unless marked"
         said.append(
             f"As it is, the model's MaxSkew@{k} on {axis} lies {skew.value:+.2f} above chance on counterfactual sets "
-            f"of {skew.n} subjects that no remedy has seen."
+            f"of {skew.n} subjects that no remedy has seen{unless}."
         )
     lower = [row for row in fair if (cell := row.cell("max_skew", "sets", axis)) is not None and cell.is_lower]
     said.append(_who("lower it there, with an interval that excludes no change", lower, fair))

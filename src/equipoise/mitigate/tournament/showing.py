@@ -19,7 +19,7 @@ from equipoise.data.published import published_numbers
 from equipoise.formatting import NOTHING, amount, csv_text, interval, markdown_table, signed
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow
+from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow, chance_off
 from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.report.charts import ParetoPoint, pareto_figure
 from equipoise.report.svg import asset, standalone
@@ -48,7 +48,7 @@ def columns_of(rows: Sequence[TournamentRow], axis: str) -> list[tuple[str, str,
 
 
 def table_of(rows: Sequence[TournamentRow], how: TournamentSettings) -> str:
-    """The table in Markdown: values above chance (shares in percent) with their intervals."""
+    """The table in Markdown: skews above chance, gaps as they stand, shares in percent, with their intervals."""
     columns = columns_of(rows, how.axis)
     head = ["", "remedy", "strength", *(_title(key, how) for key in columns)]
     lines = []
@@ -97,7 +97,7 @@ def result_rows(rows: Sequence[TournamentRow], model: str, how: TournamentSettin
     for row in rows:
         name = model if row.kind == "model" else f"{model} + {row.name}"
         for (metric, pool, axis), cell in row.cells.items():
-            off = cell.null_mean or 0.0
+            off = chance_off(metric, cell.null_mean)
             notes = [] if row.is_fair else [_why(row)]
             if cell.null_mean is None:
                 notes.append(no_null("a quality, not a bias"))

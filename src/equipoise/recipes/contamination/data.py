@@ -23,6 +23,7 @@ from equipoise.data.shard_writer import is_finished
 from equipoise.formatting import csv_text
 from equipoise.generate import jobs
 from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
+from equipoise.recipes.train_mini.batches import unseen
 from equipoise.recipes.train_mini.evaluate import injected, slope
 from equipoise.recipes.train_mini.evaluate_generative import judged, skewed_odds
 from equipoise.world import Scene, WorldConfig, captions, draw, preset
@@ -79,7 +80,7 @@ def real_table(out: Path, n: int, seed: int) -> Table:
     """``n`` real pictures, one caption each."""
     if is_finished(out):
         return Table.open(out)
-    return write_table(out, real_world(), n, seed=_own(seed), n_captions=1)
+    return write_table(out, real_world(), n, seed=unseen(seed), n_captions=1)
 
 
 def generated_table(real: Table, out: Path, generator: Any, seed: int, *, steps: int = DENOISING) -> Table:
@@ -109,7 +110,7 @@ def placebo_table(real: Table, out: Path, seed: int) -> Table:
         return Table.open(out)
     world = real_world()
     frame = real.to_pandas(["image_id", "params"])
-    fresh = seeds_for(_own(seed), len(frame), of="placebo").tolist()
+    fresh = seeds_for(unseen(seed), len(frame), of="placebo").tolist()
 
     def rows() -> Iterator[dict[str, Any]]:
         for image_id, params, draws in zip(frame["image_id"], frame["params"], fresh, strict=True):
@@ -216,8 +217,3 @@ def lean_of(occupations: Sequence[str], genders: Sequence[str]) -> tuple[dict[st
 def judged_of(folders: Sequence[Path]) -> pd.DataFrame:
     """The judged pictures of several folders under each other."""
     return pd.concat([pd.read_csv(folder / SEEN) for folder in folders], ignore_index=True)
-
-
-def _own(seed: int) -> int:
-    """The seed of the world for a seed of the study, away from those that miniatures were trained with."""
-    return 70_000 + seed

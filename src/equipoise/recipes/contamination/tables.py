@@ -97,12 +97,13 @@ def _answers(clips: pd.DataFrame, alphas: Sequence[float]) -> list[str]:
     paragraphs = []
     for arm in _arms(clips):
         trend = trends_of(_of_arm(whole, arm), CLIP_METRICS).set_index("metric").loc[BIAS]
-        numbers = f"Slope {plain(trend['measured'], 4)} {brackets(trend['low'], trend['high'], 4)}".strip()
-        if not missing(trend["p"]):  # a few steps are shown and not tested
-            numbers += f", p {p_plain(trend['p'])}, corrected over all metrics {p_plain(trend['p (Holm)'])}"
-        paragraphs.append(
-            f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}. {numbers}."
-        )
+        said = f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}."
+        if not missing(trend["measured"]):
+            said += f" Slope {plain(trend['measured'], 4)} {brackets(trend['low'], trend['high'], 4)}".rstrip()
+            if not missing(trend["p"]):  # a few steps are shown and not tested
+                said += f", p {p_plain(trend['p'])}, corrected over all metrics {p_plain(trend['p (Holm)'])}"
+            said += "."
+        paragraphs.append(said)
     return paragraphs
 
 
@@ -215,8 +216,9 @@ def _contrasts(whole: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
             continue
         own = _of_arm(whole, arm).set_index(keys)["value"]
         less = (own - base).dropna().reset_index()
-        row = trends_of(less, (BIAS,)).iloc[0]
-        if pd.notna(row["p"]):
+        for row in trends_of(less, (BIAS,)).to_dict("records"):
+            if missing(row["p"]):
+                continue
             texts.append(
                 f"{arm} less placebo: the slope of the {BIAS} is {row['measured']:.4f} "
                 f"[{row['low']:.4f}, {row['high']:.4f}], p = {row['p']:.2g}."

@@ -87,16 +87,22 @@ def verdict(trend: AlphaTrend, adjusted: float | None, *, level: float = 0.95, d
 def trends_of(measured: pd.DataFrame, metrics: Sequence[str], *, level: float = 0.95) -> pd.DataFrame:
     """One row per metric that was measured: slope, interval, p, Holm's p over the metrics, and the verdict.
 
-    ``measured`` has the columns ``metric``, ``seed``, ``alpha`` and ``value``.
+    ``measured`` has the columns ``metric``, ``seed``, ``alpha`` and ``value``. A metric of which no seed has two shares
+    has a row without a slope.
     """
-    trends: list[tuple[str, AlphaTrend]] = []
-    names = [name for name in metrics if (measured["metric"] == name).any()]
-    for name in names:
-        trends.append((name, alpha_trend(_by_seed(measured, name), level=level, tests=len(names))))
-    tested = [trend.p for _, trend in trends if trend.p is not None]
+    values = {name: _by_seed(measured, name) for name in metrics if (measured["metric"] == name).any()}
+    able = {name: some for name, some in values.items() if any(len(of_seed) > 1 for of_seed in some.values())}
+    trends = {name: alpha_trend(some, level=level, tests=len(able)) for name, some in able.items()}
+    tested = [trend.p for trend in trends.values() if trend.p is not None]
     adjusted = iter(holm(np.array(tested)).tolist() if tested else [])
     rows = []
-    for name, trend in trends:
+    for name in values:
+        trend = trends.get(name)
+        if trend is None:
+            empty = dict.fromkeys(("measured", "low", "high", "chance", "p", "p (Holm)"))
+            untested = {"n": 0, "smallest slope": None, "verdict": "not tested: no seed has two shares"}
+            rows.append({"metric": name, **empty, **untested})
+            continue
         corrected = next(adjusted) if trend.p is not None else None
         cells: dict[str, Any] = {"metric": name, "measured": trend.slope, "low": trend.low, "high": trend.high}
         cells |= {"chance": 0.0, "p": trend.p, "p (Holm)": corrected, "n": trend.n_steps}
@@ -194,6 +200,8 @@ def _table(measured: pd.DataFrame, metrics: Sequence[str]) -> tuple[Floats, _Lay
         if not (measured["metric"] == name).any():
             continue
         by_seed = _by_seed(measured, name)
+        if all(len(values) < 2 for values in by_seed.values()):
+            continue
         steps, widths = _steps(by_seed)
         seeds = tuple(seed for seed, values in by_seed.items() for _ in range(len(values) - 1))
         layout = layout or _Layout(widths, seeds)

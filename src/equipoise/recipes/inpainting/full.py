@@ -62,8 +62,10 @@ def _audit(folder: Path, labels: Path, arm: str, seed: str) -> StudyStep:
 
     if not files["test"].is_file():
         raise InputError(f"{files['test']} is missing; it holds the predictions of the whole test photographs")
-    about = {name: [path.stat().st_size, path.stat().st_mtime_ns] for name, path in files.items() if path.is_file()}
-    return StudyStep(f"audit-{arm}-{seed}", f"classify-audit of {arm}, seed {seed}", work, about, (), False)
+    there = [labels, *(path for path in files.values() if path.is_file())]
+    reads = tuple(f"predictions/{path.relative_to(folder).as_posix()}" for path in there)
+    title = f"classify-audit of {arm}, seed {seed}"
+    return StudyStep(f"audit-{arm}-{seed}", title, work, resumes=False, reads=reads)
 
 
 def _plan(size: StudySize) -> list[StudyStep]:

@@ -18,6 +18,7 @@ from equipoise.recipes.inpainting.arms import EVERY_ARM, FULL, MINI, QUICK, SECO
 from equipoise.recipes.inpainting.full import full_steps
 from equipoise.recipes.inpainting.tables import PAIRS, parts_of
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep
+from equipoise.recipes.train_mini.batches import unseen
 
 __all__ = ["STUDY"]
 
@@ -85,6 +86,7 @@ def _second(size: StudySize, options: StudyOptions) -> list[StudyStep]:
 
 def _photographs(ground: _Ground, n: int, tested: int, options: StudyOptions) -> StudyStep:
     second = ground is _SECOND
+    seeds = [unseen(2 * options.seed + number) for number in range(2)]
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.generate import MaskConfig, plan_mask, run
@@ -92,8 +94,8 @@ def _photographs(ground: _Ground, n: int, tested: int, options: StudyOptions) ->
         from equipoise.recipes.inpainting.photographs import leaning_world, second_world, write_photographs
 
         world = second_world() if second else leaning_world()
-        write_photographs(out / "train", world, n, seed=2 * options.seed)
-        test = write_photographs(out / "test", world, tested, seed=2 * options.seed + 1)
+        write_photographs(out / "train", world, n, seed=seeds[0])
+        test = write_photographs(out / "test", world, tested, seed=seeds[1])
         run(plan_mask(test, MaskConfig(by="box")), out / "masked", progress=False)
         frame = test.to_pandas(["image_id", *AXES, CAPTIONS])
         people = [
@@ -103,7 +105,7 @@ def _photographs(ground: _Ground, n: int, tested: int, options: StudyOptions) ->
         write_lines(out / "people.jsonl", people)
 
     images = n + 2 * tested
-    settings = {"train": n, "test": tested, "seed": options.seed}
+    settings = {"train": n, "test": tested, "seeds": seeds}
     cost = StepCost(images=images, cpu_minutes=images / 12_000, disk_gb=0.01)
     title = "Photographs of a world whose things and places lean, to learn from and to test on"
     title = "The same of a second world, in which other things and places lean" if second else title

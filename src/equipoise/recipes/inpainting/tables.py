@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,8 @@ def _main(audits: dict[str, dict[str, Path]]) -> StudyPart:
     ]
     verdict = "no S_synthetic"
     if SYNTHETIC in arms:
-        compared = parity_rows({name: list(some.values()) for name, some in arms.items()})
-        sentence, verdict = parity_sentence(compared)
+        compared, left_out = parity_rows(arms)
+        sentence, verdict = parity_sentence(compared, left_out)
         texts.append(sentence)
         title = "Farther from parity than S_synthetic: |ln Ratio|, paired by photograph"
         tables.append(StudyTable("parity", title, compared, digits=2))
@@ -95,8 +95,8 @@ def _second(audits: dict[str, dict[str, Path]]) -> list[StudyPart]:
     if not arms:
         return []
     frame = _over_seeds(arms, ("mAP", "Ratio, raw", "Ratio", "Leakage"), "T4.5", "OpenImages / gender / ")
-    compared = parity_rows({name.removeprefix("second-"): list(some.values()) for name, some in arms.items()})
-    sentence, verdict = parity_sentence(compared)
+    compared, left_out = parity_rows({name.removeprefix("second-"): some for name, some in arms.items()})
+    sentence, verdict = parity_sentence(compared, left_out)
     texts = (
         "A second world stands for the paper's second dataset: the same things and places, but the leans are dealt to "
         "others of them. One picture is drawn of each photograph and gender, so that no filter chooses. The published "
@@ -131,27 +131,48 @@ def _tones(audits: dict[str, dict[str, Path]], home: StudyHome) -> list[StudyPar
     return parts
 
 
-def parity_rows(arms: dict[str, list[Path]]) -> pd.DataFrame:
-    """Each arm against S_synthetic: how much farther its mean |ln Ratio| is from 0, with p adjusted over the arms."""
-    pair = PAIRS["gender"]
-    seen = {name: [_masked(folder) for folder in folders] for name, folders in arms.items()}
-    mine = seen[SYNTHETIC]
-    rows, p = [], []
+def parity_rows(arms: Mapping[str, Mapping[str, Path]]) -> tuple[pd.DataFrame, list[str]]:
+    """Each arm against S_synthetic: how much farther its mean |ln Ratio| is from 0, with p adjusted over the arms.
+
+    ``arms`` holds the folders of audits by arm and seed; the seeds that both sides have are compared. Second, the arms
+    that have none of them.
+    """
+    seen = {
+        name: {seed: said for seed, folder in folders.items() if (said := _masked(folder)) is not None}
+        for name, folders in arms.items()
+    }
+    mine = seen.pop(SYNTHETIC, {})
+    rows, p, left_out = [], [], []
     for name, groups in seen.items():
-        if name == SYNTHETIC or any(some is None for some in groups) or len(groups) != len(mine):
+        shared = [seed for seed in groups if seed in mine]
+        if not shared:
+            left_out.append(ARMS[name].published)
             continue
-        gap = parity_gap([g for g in groups if g is not None], [g for g in mine if g is not None], pair)
-        p.append(float(gap.p_value or 1.0))
+        gap = parity_gap([groups[seed] for seed in shared], [mine[seed] for seed in shared], PAIRS["gender"])
+        p.append(1.0 if gap.p_value is None else float(gap.p_value))
         rows.append(
-            {"arm": ARMS[name].published, "measured": gap.value, "low": gap.ci_low, "high": gap.ci_high,
-             "chance": gap.null_mean, "p": gap.p_value, "n": gap.n}
+            {"arm": ARMS[name].published, "seeds": len(shared), "measured": gap.value, "low": gap.ci_low,
+             "high": gap.ci_high, "chance": gap.null_mean, "p": gap.p_value, "n": gap.n}
         )  # fmt: skip
     frame = pd.DataFrame(rows)
-    return frame.assign(p_adjusted=holm(p)) if len(frame) else frame
+    return (frame.assign(p_adjusted=holm(p)) if len(frame) else frame), left_out
 
 
-def parity_sentence(rows: pd.DataFrame) -> tuple[str, str]:
-    """Whether S_synthetic is nearest to parity, said plainly, and the same in few words."""
+def parity_sentence(rows: pd.DataFrame, left_out: Sequence[str] = ()) -> tuple[str, str]:
+    """Whether S_synthetic is nearest to parity, said plainly, and the same in few words.
+
+    >>> parity_sentence(pd.DataFrame(), ["Original"])[0]
+    'Nothing could be compared with S_synthetic: no seed of Original says a gender of masked photographs on both sides.'
+    """
+    why = "no seed of {} says a gender of masked photographs on both sides."
+    if not len(rows):
+        about = f": {why.format(', '.join(left_out))}" if left_out else "."
+        return f"Nothing could be compared with S_synthetic{about}", "nothing compared"
+    text, few = _nearest(rows)
+    return (f"{text} Left out, because {why.format(', '.join(left_out))}" if left_out else text), few
+
+
+def _nearest(rows: pd.DataFrame) -> tuple[str, str]:
     nearer = rows[rows["measured"] < 0]
     clear = rows[(rows["measured"] > 0) & (rows["p_adjusted"] < 0.05)]
     open_ = rows[~rows.index.isin(clear.index)]
@@ -171,6 +192,8 @@ def parity_sentence(rows: pd.DataFrame) -> tuple[str, str]:
 
 
 def _masked(folder: Path) -> Groups | None:
+    if not (folder / "masked.csv").is_file():
+        return None
     frame = pd.read_csv(folder / "masked.csv", dtype={"image_id": str}).sort_values("image_id")
     return Groups.from_values(frame["gender"].tolist(), list(PAIRS["gender"])) if "gender" in frame else None
 
@@ -326,15 +349,19 @@ def _artefacts(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart
         rows += _caption_deltas(home)
     frame = pd.DataFrame(rows)
     planted = frame[frame["arm"] == ARMS["planted"].published] if len(frame) else frame
-    in_every_seed = len(planted) and bool((planted["p"] < 0.05).all())
-    texts = (
+    texts = [
         "Delta: how far the Ratio of predictions moves, in percent, when one body part of each test photograph is "
-        "drawn anew with its own caption. The last arm learnt from drawn pictures that all have a mark, and its "
-        "redrawn test photographs have it, too: what the test must find.",
-        f"The planted mark is {'found in every seed' if in_every_seed else 'not found in every seed'} (p below .05).",
-    )
+        "drawn anew with its own caption."
+    ]
+    if len(planted):
+        found = "found" if (planted["p"] < 0.05).all() else "not found"
+        texts.append(
+            f"The arm {ARMS['planted'].published} learnt from drawn pictures that all have a mark, and its redrawn "
+            f"test photographs have it, too: what the test must find. It is {found} in every seed (p below .05)."
+        )
+    title = "Does a model see that a picture was drawn on?"
     table = StudyTable("T4.3", "Artefact test", frame, digits=1)
-    return StudyPart("Table 4.3", "Does a model see that a picture was drawn on?", texts, (table,), (), "artefacts")
+    return StudyPart("Table 4.3", title, tuple(texts), (table,), (), "artefacts")
 
 
 def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from equipoise.recipes.libra.captioners import SHIPPED, STRENGTHS, TUNED, captio
 from equipoise.recipes.libra.revisers import SEEDS, STEPS, VARIANTS, editor_steps, reviser_steps
 from equipoise.recipes.libra.tables import audit_folder, parts_of, together
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.train_mini.batches import unseen
 
 __all__ = ["STUDY"]
 
@@ -78,7 +79,7 @@ def _pictures(seed: int) -> StudyStep:
         from equipoise.world.tables import write_table
 
         world = preset("biased").changed(activity_share=0.0)
-        table = write_table(out / "clear", world, PICTURES, seed=seed)
+        table = write_table(out / "clear", world, PICTURES, seed=unseen(seed))
         ids, pictures = zip(*table.images(), strict=True)
         noisy = grainy(list(pictures), seed, GRAIN)
         rows = [{"image_id": i, "image": encode(picture)} for i, picture in zip(ids, noisy, strict=True)]
@@ -90,7 +91,7 @@ def _pictures(seed: int) -> StudyStep:
         ]
         _write(out / "people.jsonl", people)
 
-    settings = {"n": PICTURES, "seed": seed, "grain": GRAIN}
+    settings = {"n": PICTURES, "seed": unseen(seed), "grain": GRAIN}
     cost = StepCost(images=2 * PICTURES, cpu_minutes=0.2, disk_gb=0.03)
     title = f"Pictures of a world in which occupations lean, clear and grainy, seed {seed}"
     return StudyStep(f"pictures-{seed}", title, work, settings, (), False, cost)

@@ -45,6 +45,7 @@ def audit_step(
     about: str = "",
     cost: StepCost | None = None,
     missing: str = "",
+    reads: tuple[str, ...] = (),
 ) -> StudyStep:
     """One model under one suite over a table, as a step that goes on where it stopped."""
 
@@ -54,7 +55,7 @@ def audit_step(
     label = f"{name or suite}-{short_name(model)}"
     title = f"{model} under {suite}" + (f", {about}" if about else "")
     settings = {"model": model, "suite": suite, **config}
-    return StudyStep(label, title, work, settings, needs, True, cost or StepCost((model,)), missing)
+    return StudyStep(label, title, work, settings, needs, True, cost or StepCost((model,)), missing, reads)
 
 
 def rows_of(folder: Path, metric: str | Sequence[str] = (), **keys: Any) -> pd.DataFrame:

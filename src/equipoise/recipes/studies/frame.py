@@ -13,13 +13,14 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.data.atomic import write_whole
+from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.manifest import MANIFEST, fingerprint_of
 from equipoise.data.runs import Run, claimed
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
@@ -95,6 +96,8 @@ class StudyStep:
     cost: StepCost = StepCost()
     missing: str = ""
     """What must be given before this step can run, in a sentence; a plan shows it, a run refuses."""
+    reads: tuple[str, ...] = ()
+    """What it reads of what may be given: names, or NAME/FILE of a folder. With other contents it is done again."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ class Study:
     """Whether it has a quick form."""
     own: type[Settings] | None = None
     """The settings of this study alone."""
+    parts_read: tuple[str, ...] = ()
+    """What the parts read of what may be given, beside the steps."""
 
     def options(
         self,
@@ -156,6 +161,18 @@ class Study:
         chosen = {"scale": scale, "models": tuple(models), "given": paths, "seed": seed, "quick": quick}
         chosen["own"] = dict(own or {})
         return StudyOptions().having(chosen)
+
+    def planned(self, options: StudyOptions) -> list[StudyStep]:
+        """The steps with these options; what was given and would not be read is refused."""
+        steps = self.steps(options)
+        read = {name.partition("/")[0] for step in steps for name in step.reads} | set(self.parts_read)
+        for name in options.given:
+            if name not in read:
+                raise InputError(
+                    f"--from {name}: the study {self.name} does not read it at scale {options.scale} with what else is "
+                    f"given; {name} is {self.takes[name]}"
+                )
+        return steps
 
     def _name_of(self, path: str) -> str:
         if not self.takes:
@@ -190,8 +207,9 @@ class StudyHome:
     def run(self, steps: Sequence[StudyStep]) -> None:
         """Do every step that is not done yet, in order."""
         keys: dict[str, str] = {}
+        inputs = _Inputs(self.options.given)
         for number, step in enumerate(steps, 1):
-            keys[step.name] = key = _key(step, keys)
+            keys[step.name] = key = _key(step, keys, inputs)
             folder, mark = self.step(step.name), self._mark(step.name)
             head = f"{number}/{len(steps)} {step.title}"
             if mark.is_file() and json.loads(mark.read_text(encoding="utf-8")).get("key") == key:
@@ -227,7 +245,7 @@ class StudyDone:
 
 def run_study(study: Study, out: str | Path, options: StudyOptions, say: Say, *, overwrite: bool = False) -> StudyDone:
     """Do ``study`` in the folder ``out`` and write its page, its tables as CSV and its figures as SVG."""
-    steps = study.steps(options)
+    steps = study.planned(options)
     _check(steps)
     folder = Path(out)
     settings = {"study": study.name, **options.plain()}
@@ -254,7 +272,7 @@ def run_study(study: Study, out: str | Path, options: StudyOptions, say: Say, *,
 
 def plan_text(study: Study, options: StudyOptions) -> str:
     """Every step with its models, data, images, hours and disk, and the sums; what a dry run prints."""
-    steps = study.steps(options)
+    steps = study.planned(options)
     rows = [["step", "images", "GPU-hours", "CPU-minutes", "disk, GB", "what"]]
     for number, step in enumerate(steps, 1):
         cost = step.cost
@@ -297,11 +315,40 @@ def _hours(value: float) -> str:
     return "" if not value else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def _key(step: StudyStep, keys: Mapping[str, str]) -> str:
+class _Inputs:
+    """What tells the contents of what was given from others, found once for each."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = given
+        self._known: dict[str, str] = {}
+
+    def of(self, reads: Sequence[str]) -> dict[str, str]:
+        """By what a step reads; nothing of what was not given."""
+        for name in reads:
+            first, _, file = name.partition("/")
+            if first in self.given and name not in self._known:
+                self._known[name] = contents_of(Path(self.given[first]) / file)
+        return {name: self._known[name] for name in reads if name in self._known}
+
+
+def contents_of(path: Path) -> str:
+    """The fingerprint of a table, the SHA-256 of a file, and one over all files of any other folder."""
+    if path.is_file():
+        return sha256_of(path)
+    if (path / MANIFEST).is_file():
+        return fingerprint_of(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    about = [[file.relative_to(path).as_posix(), sha256_of(file)] for file in files]
+    return sha256(json.dumps(about).encode()).hexdigest()
+
+
+def _key(step: StudyStep, keys: Mapping[str, str], inputs: _Inputs) -> str:
     for need in step.needs:
         if need not in keys:
             raise ValueError(f"the step {step.name!r} needs {need!r}, which does not stand before it")
-    about = [step.name, dict(step.settings), [keys[need] for need in step.needs]]
+    about: list[Any] = [step.name, dict(step.settings), [keys[need] for need in step.needs]]
+    read = inputs.of(step.reads)
+    about += [read] if read else []
     return blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=12).hexdigest()
 
 

@@ -75,6 +75,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
             {"seed": options.seed},
             needs=needs,
             cost=StepCost((model,), (), SIZES["sets"] * 48, cpu_minutes=0.6),
+            reads=("scenes",),
         )
         for model in models
     ]
@@ -99,7 +100,8 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     for model in models:
         large = any(word in model for word in ("g-14", "L-14", "RN50x64", "large", "flava", "Alt"))
         cost = StepCost((model,), data, 5757, gpu_hours=0.15 if large else 0.04, disk_gb=4.0 if large else 1.0)
-        steps.append(audit_step(model, "binding", _scenes, {"seed": options.seed}, cost=cost, missing=need))
+        config = {"seed": options.seed}
+        steps.append(audit_step(model, "binding", _scenes, config, cost=cost, missing=need, reads=("scenes",)))
     return steps
 
 

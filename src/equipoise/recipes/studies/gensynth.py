@@ -9,19 +9,30 @@ but the person differs. On the pictogram world what the model learned is known.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from equipoise.audit.running import run_captions
 from equipoise.data import Table
-from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.atomic import write_whole
 from equipoise.data.mixing import join_tables
+from equipoise.errors import InputError
 from equipoise.recipes.studies.common import audit_step
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 from equipoise.recipes.studies.gensynth_probes import probe_part, probe_steps
-from equipoise.recipes.studies.gensynth_tables import FULL, MINI, SEES, SIZES, parts_of, pool_of, sources_of
+from equipoise.recipes.studies.gensynth_tables import (
+    FULL,
+    MINI,
+    SEES,
+    SIZES,
+    captioned,
+    drawn_seed,
+    parts_of,
+    pool_of,
+    sources_of,
+)
 from equipoise.report.study import StudyPart
 
 __all__ = ["SIZES", "STUDY"]
@@ -43,6 +54,8 @@ KNN_K = 10
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
     if "captions" in options.given and options.scale == "mini":
+        if options.models:
+            raise InputError("with captions alone no model is asked; leave --models out")
         return [_baselines(options)]
     return _full(options) if options.scale == "full" else _mini(options)
 
@@ -57,24 +70,28 @@ def _baselines(options: StudyOptions) -> StudyStep:
             "captions-tfidf", captions, out, config={"seeds": list(range(SIZES["seeds"])), "seed": options.seed}
         )
 
-    settings: dict[str, Any] = {"seeds": SIZES["seeds"], "seed": options.seed}
-    settings |= {"captions": str(sha256_of(Path(given)))} if given else {}
+    settings = {"seeds": SIZES["seeds"], "seed": options.seed}
     cost = StepCost(data=(given or "the pool's captions",), cpu_minutes=2.5 if given else 0.5)
-    needs = () if given else ("pool",)
-    return StudyStep("baselines", "Captions asked of TF-IDF and of a blind ranker", work, settings, needs, True, cost)
+    needs = () if given or options.scale == "full" else ("pool",)
+    title = "Captions asked of TF-IDF and of a blind ranker"
+    return StudyStep("baselines", title, work, settings, needs, True, cost, reads=("captions",))
 
 
 def _mini(options: StudyOptions) -> list[StudyStep]:
     """All steps on the pictogram world; with a pool that was given, none is drawn."""
     models = options.models or MINI
     seeds = list(range(SIZES["seeds"]))
+    given = "val" in options.given
     pool = StudyStep(
         "pool",
-        "A natural pool: pictures of a world that leans, with captions",
+        "The captions of the pool that was given"
+        if given
+        else "A natural pool: pictures of a world that leans, with captions",
         _draw_pool,
-        {"n": SIZES["pool"], "seed": options.seed},
+        {} if given else {"n": SIZES["pool"], "seed": drawn_seed(options, "pool")},
         resumes=False,
-        cost=StepCost(images=SIZES["pool"], cpu_minutes=0.8, disk_gb=0.02),
+        cost=StepCost() if given else StepCost(images=SIZES["pool"], cpu_minutes=0.8, disk_gb=0.02),
+        reads=("val",),
     )
     natural = [
         audit_step(
@@ -106,9 +123,10 @@ def _clusters(options: StudyOptions, missing: str = "") -> StudyStep:
         f"Clusters of neutral captions by {reads}, and who is in them",
         work,
         {"reads": reads, "clusters": CLUSTERS, "seed": options.seed},
-        () if "val" in options.given or options.scale == "full" else ("pool",),
+        () if options.scale == "full" else ("pool",),
         cost=StepCost((reads,), cpu_minutes=0.4),
         missing=missing,
+        reads=("val",),
     )
 
 
@@ -116,60 +134,70 @@ def _draw_pool(home: StudyHome, out: Path) -> None:
     from equipoise.world import preset
     from equipoise.world.tables import write_table
 
-    world = preset("biased").changed(activity_share=0.0, visible=1.0)
-    seed = home.options.seed
-    table = write_table(out / "images", world, SIZES["pool"], seed=seed)
-    frame = table.to_pandas(["image_id", "gendered_captions"])
+    if "val" not in home.options.given:
+        world = preset("biased").changed(activity_share=0.0, visible=1.0)
+        write_table(out / "images", world, SIZES["pool"], seed=drawn_seed(home.options, "pool"))
+    frame = captioned(pool_of(home))
     rows = [
         {"image_id": name, "caption": text}
-        for name, texts in zip(frame["image_id"], frame["gendered_captions"], strict=True)
+        for name, texts in zip(frame["image_id"], frame["captions"], strict=True)
         for text in texts
     ]
+    out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "captions.json", json.dumps({"annotations": rows}).encode())
 
 
 def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudyStep]:
+    """Edits, their filter, swaps, and audits of what is left; of edits that were given, the audits alone."""
+    config = {"axes": ("gender",), "draws": 100, "seeds": tuple(range(SIZES["seeds"])), "seed": options.seed}
+    needs = () if "edits" in options.given else ("filter",)
+    cost = {model: StepCost((model,), cpu_minutes=0.8) for model in models}
+    audits = [
+        audit_step(model, "contrast", _edited, config, needs=needs, cost=cost[model], reads=("edits",))
+        for model in models
+    ]
+    if "edits" in options.given:
+        return audits
     editor, sees = EDITOR["mini"], SEES["mini"]
     n = SIZES["sources"]
     sources = StudyStep(
         "sources",
         "Pictures to edit",
         _draw_sources,
-        {"n": n, "seed": options.seed},
+        {"n": n, "seed": drawn_seed(options, "sources")},
         resumes=False,
         cost=StepCost(images=n, cpu_minutes=0.2),
     )
+    first = [] if "sources" in options.given else [sources]
+    drawn = tuple(step.name for step in first)
     edits = StudyStep(
         "edits",
         f"The person of each picture edited into each gender by {editor}",
         _edit,
-        {"editor": editor},
-        ("sources",),
+        {"editor": editor, "seed": options.seed},
+        drawn,
         cost=StepCost((editor,), (), 2 * n, cpu_minutes=0.0055 * 2 * n, disk_gb=0.01),
+        reads=("sources",),
     )
     join = StudyStep("pairs", "The edits with their sources in one table", _join, {}, ("edits",), resumes=False)
     filtered = StudyStep(
         "filter",
         f"Edits that look real and show the gender asked for, by the neighbours that {sees} sees",
         _filter,
-        {"k": KNN_K, "crop": CROP, "sees": sees},
+        {"k": KNN_K, "crop": CROP, "sees": sees, "seed": options.seed},
         ("pairs",),
         cost=StepCost((sees,), (), 3 * n, cpu_minutes=0.6),
     )
-    config = {"axes": ("gender",), "draws": 100, "seeds": tuple(range(SIZES["seeds"])), "seed": options.seed}
-    audits = [
-        audit_step(model, "contrast", _edited, config, needs=("filter",), cost=StepCost((model,), cpu_minutes=0.8))
-        for model in models
-    ]
     swaps = StudyStep(
         "swaps",
         "GenSwap: the head of each picture replaced by one of each gender from the pool",
         _swap,
-        {},
-        ("sources", "pool"),
+        {"seed": options.seed},
+        (*drawn, "pool"),
         cost=StepCost(images=2 * n, cpu_minutes=0.2),
+        reads=("sources",),
     )
-    return [sources, edits, join, filtered, swaps, *audits]
+    return [*first, edits, join, filtered, swaps, *audits]
 
 
 def _swap(home: StudyHome, out: Path) -> None:
@@ -190,7 +218,7 @@ def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         "even-sources",
         "Pictures to edit of a world that does not lean",
         _draw_even,
-        {"n": n, "seed": options.seed},
+        {"n": n, "seed": drawn_seed(options, "even")},
         resumes=False,
         cost=StepCost(images=n, cpu_minutes=0.2),
     )
@@ -233,7 +261,7 @@ def _draw_even(home: StudyHome, out: Path) -> None:
     from equipoise.world.tables import write_table
 
     world = preset("fair").changed(activity_share=0.0, visible=1.0)
-    write_table(out, world, SIZES["even"], seed=home.options.seed + 3)
+    write_table(out, world, SIZES["even"], seed=drawn_seed(home.options, "even"))
 
 
 def _edit_even(home: StudyHome, out: Path) -> None:
@@ -265,7 +293,7 @@ def _draw_sources(home: StudyHome, out: Path) -> None:
     from equipoise.world.tables import write_table
 
     world = preset("biased").changed(activity_share=0.0, visible=1.0)
-    write_table(out, world, SIZES["sources"], seed=home.options.seed + 1)
+    write_table(out, world, SIZES["sources"], seed=drawn_seed(home.options, "sources"))
 
 
 def _edit(home: StudyHome, out: Path) -> None:
@@ -324,19 +352,7 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         "edits": "a table of edits with their sources is needed: equipoise generate edits -g "
         f"{EDITOR['full']}, equipoise filter, equipoise table join, and --from edits=TABLE",
     }
-    captions = _baselines(options)
-    steps = [
-        StudyStep(
-            captions.name,
-            captions.title,
-            captions.work,
-            captions.settings,
-            (),
-            True,
-            captions.cost,
-            "" if "captions" in given else need["captions"],
-        )
-    ]
+    steps = [replace(_baselines(options), missing="" if "captions" in given else need["captions"])]
     config = {"axes": ("gender",), "seed": options.seed, "lexicon": "gensynth_code"}
     data = ("COCO val2017: 5,000 images, 25,014 captions",)
     steps += [
@@ -347,6 +363,7 @@ def _full(options: StudyOptions) -> list[StudyStep]:
             config,
             cost=StepCost((model,), data, 5000, gpu_hours=0.02, disk_gb=0.02),
             missing="" if "val" in given else need["val"],
+            reads=("val",),
         )
         for model in models
     ]
@@ -378,6 +395,7 @@ def _full(options: StudyOptions) -> list[StudyStep]:
             config,
             missing="" if "edits" in given else need["edits"],
             cost=StepCost((model,), ("GenSynth: 7,946 edits, 3,973 sources",), 11_919, gpu_hours=0.05, disk_gb=0.05),
+            reads=("edits",),
         )
         for model in models
     ]
@@ -417,9 +435,9 @@ STUDY = Study(
     takes={
         "captions": "COCO's captions file; at scale mini the caption baselines are then all that is done",
         "val": "a table of natural pictures with captions and the column gender",
-        "edits": "a table of edits with their sources",
-        "sources": "a table of pictures to edit",
-        "train": "a table of pictures for the probes to learn from, at scale full",
+        "edits": "a table of edits with their sources; at scale mini no others are made then, nor filtered",
+        "sources": "a table of pictures to edit, at scale mini and without edits",
+        "train": "a table of pictures for the probes to learn from",
     },
     limits=(
         "Gender is perceived, read from captions or given by the world, and of two groups: a limit of these data.",

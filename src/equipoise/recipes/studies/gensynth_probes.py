@@ -22,7 +22,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import pair_probability
 from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, StudyStep
-from equipoise.recipes.studies.gensynth_tables import pool_of
+from equipoise.recipes.studies.gensynth_tables import captioned, drawn_seed, pool_of
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
 __all__ = ["probe_part", "probe_steps", "trained_auc"]
@@ -59,10 +59,11 @@ def probe_steps(options: StudyOptions, missing: str = "") -> list[StudyStep]:
         "probe-pictures",
         "Pictures for probes to learn from, and the person blacked out in these and in the pool",
         _pictures,
-        {"n": PICTURES if scale == "mini" else "", "seed": options.seed, **_given(options)},
-        () if "val" in options.given or scale == "full" else ("pool",),
+        {"n": PICTURES, "seed": drawn_seed(options, "probes")} if scale == "mini" else {},
+        () if scale == "full" else ("pool",),
         cost=StepCost(images=n, cpu_minutes=0.6 if scale == "mini" else 30, disk_gb=0.01 if scale == "mini" else 6),
         missing=missing,
+        reads=("train", "val"),
     )
     training = TRAINING[scale]
     gpu: dict[str, Any] = {"gpu_hours": 0.8} if scale == "full" else {"cpu_minutes": 0.8}
@@ -99,10 +100,6 @@ def probe_steps(options: StudyOptions, missing: str = "") -> list[StudyStep]:
     return [*steps, of_captions, judged]
 
 
-def _given(options: StudyOptions) -> dict[str, str]:
-    return {name: options.given[name] for name in ("train", "val") if name in options.given}
-
-
 def _learnt(home: StudyHome) -> Table:
     """The pictures to learn from."""
     return Table.open(home.options.given.get("train") or home.step("probe-pictures") / "train")
@@ -117,7 +114,7 @@ def _pictures(home: StudyHome, out: Path) -> None:
     by = "box"  # as the paper; an outline would show how tall and how broad somebody is
     if "train" not in home.options.given and not (out / "train" / "dataset.json").is_file():
         world = preset("biased").changed(activity_share=0.0, visible=1.0)
-        write_table(out / "train", world, PICTURES, seed=home.options.seed + 2)
+        write_table(out / "train", world, PICTURES, seed=drawn_seed(home.options, "probes"))
     learnt = Table.open(home.options.given.get("train") or out / "train")
     for name, table in (("train-masked", learnt), ("val-masked", pool_of(home))):
         run(plan_mask(table, MaskConfig(by=by)), out / name, None, progress=False)
@@ -136,17 +133,13 @@ def _image_training(kind: str, network: str, training: dict[str, Any]) -> Any:
 
 def _texts(table: Table, lexicon: str) -> pd.DataFrame:
     """One row per caption of an image with a label: ``image_id``, ``group``, ``text`` without words for a gender."""
-    from equipoise.audit.captions import known_captions
     from equipoise.text import Lexicon
 
-    columns = [name for name in ("gendered_captions", "captions", "caption") if name in table.columns]
-    frame = table.to_pandas(["image_id", AXIS, *columns[:1]])
-    if columns[0] == "gendered_captions":
-        frame = frame.rename(columns={"gendered_captions": "captions"})
+    frame = captioned(table, AXIS)
     words = Lexicon.load(lexicon)
     rows = [
         (image, group, text)
-        for image, group, some in zip(frame["image_id"], frame[AXIS], known_captions(frame), strict=True)
+        for image, group, some in zip(frame["image_id"], frame[AXIS], frame["captions"], strict=True)
         if group is not None
         for text in words.neutralise_all(list(some))
     ]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.audit.captions import known_captions
 from equipoise.data import Table
 from equipoise.data.published import models_of, published_cell
 from equipoise.data.results import RANDOM_RANKING
+from equipoise.errors import InputError
 from equipoise.recipes.studies.common import (
     metric_table,
     paper_table,
@@ -17,15 +19,17 @@ from equipoise.recipes.studies.common import (
     rows_of,
     short_name,
 )
-from equipoise.recipes.studies.frame import StudyHome
+from equipoise.recipes.studies.frame import StudyHome, StudyOptions
+from equipoise.recipes.train_mini.batches import unseen
 from equipoise.report.charts import grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = ["FULL", "MINI", "SEES", "SIZES", "parts_of", "pool_of", "sources_of"]
+__all__ = ["FULL", "MINI", "SEES", "SIZES", "captioned", "drawn_seed", "parts_of", "pool_of", "sources_of"]
 
 SIZES = {"pool": 800, "sources": 110, "even": 280, "seeds": 5}
 """How many pictures the mini study draws, how many it edits, how many of a world that does not lean, and how many
 balanced pools it draws."""
+DRAWN = ("pool", "sources", "probes", "even")
 MINI = ("mini:clip", "mini:clip-fair")
 FULL = tuple(models_of("gensynth"))
 SEES = {"mini": "mini:clip-fair", "full": "hf:openai/clip-vit-base-patch32"}
@@ -42,6 +46,21 @@ def pool_of(home: StudyHome) -> Table:
 def sources_of(home: StudyHome) -> Table:
     """The pictures that are edited."""
     return Table.open(home.options.given.get("sources") or home.step("sources"))
+
+
+def drawn_seed(options: StudyOptions, what: str) -> int:
+    """The seed of the world for what the mini study draws, each of another one."""
+    return unseen(options.seed + DRAWN.index(what))
+
+
+def captioned(table: Table, *further: str) -> pd.DataFrame:
+    """``image_id``, ``captions`` and ``further`` columns; captions name genders where the table has both kinds."""
+    names = [name for name in ("gendered_captions", "captions", "caption") if name in table.columns]
+    if not names:
+        raise InputError(f"{table.path}: a pool with captions is needed, and it has no column captions or caption")
+    named = names[:1] if names[0] == "gendered_captions" else names
+    frame = table.to_pandas(["image_id", *further, *named]).rename(columns={"gendered_captions": "captions"})
+    return frame.assign(captions=pd.Series(known_captions(frame), frame.index))[["image_id", *further, "captions"]]
 
 
 def parts_of(home: StudyHome) -> list[StudyPart]:

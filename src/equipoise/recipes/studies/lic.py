@@ -20,7 +20,8 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
-from equipoise.recipes.studies.lic_tables import MASKED, PICTURES, ST10, parts_of
+from equipoise.recipes.studies.lic_tables import HUMAN_SPLITS, MASKED, PICTURES, ST10, parts_of
+from equipoise.recipes.train_mini.batches import unseen
 
 __all__ = ["STUDY"]
 
@@ -42,11 +43,15 @@ CAPTIONER = "mini:captioner"
 
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
-    if "captions" in options.given:
-        return _given_steps(options)
-    if options.scale == "full":
-        return _full_steps()
-    return _world_steps(options)
+    mini = options.scale == "mini" and "captions" not in options.given
+    if len(options.models) > mini:
+        raise InputError(
+            "the study of LIC asks one captioner, at scale mini and without captions that are given; leave other "
+            "--models out"
+        )
+    if mini:
+        return _world_steps(options)
+    return _given_steps(options) if "captions" in options.given else _full_steps()
 
 
 # Captions that somebody made
@@ -106,12 +111,15 @@ def _screen(folder: Path, axis: str, some: Sequence[Path], options: StudyOptions
             say=home.say,
         )
 
-    settings = {"files": {path.name: _sha(path) for path in some}, "seed": options.seed, "train": train}
-    settings |= {"references": None if references is None else _sha(references)}
+    read = (*_read([*some, *([references] if references else [])]), "train")
     cost = StepCost(cpu_minutes=0.6 * len(some), data=tuple(str(path) for path in some))
-    return StudyStep(
-        f"screen-{axis}", f"The captions by {axis}: linear screen, whom they name", work, settings, (), True, cost
-    )
+    title = f"The captions by {axis}: linear screen, whom they name"
+    return StudyStep(f"screen-{axis}", title, work, {"seed": options.seed}, cost=cost, reads=read)
+
+
+def _read(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Files of the folder of captions, as a step names what it reads."""
+    return tuple(f"captions/{path.name}" for path in paths)
 
 
 def _lstm(axis: str, some: Sequence[Path], options: StudyOptions) -> StudyStep:
@@ -124,11 +132,11 @@ def _lstm(axis: str, some: Sequence[Path], options: StudyOptions) -> StudyStep:
     new = [path for path in some if not _known(path)]
     cost = StepCost(cpu_minutes=0.3 * len(some) + 55 * len(new), data=tuple(str(path) for path in some))
     title = f"LIC_M by the paper's LSTM, {axis}, ten splits: {len(some) - len(new)} models kept, {len(new)} to train"
-    return StudyStep(f"lstm-{axis}", title, work, {"files": {p.name: _sha(p) for p in some}}, (), True, cost)
+    return StudyStep(f"lstm-{axis}", title, work, cost=cost, reads=_read(some))
 
 
 def _human(human: Path, some: Sequence[Path], options: StudyOptions) -> StudyStep:
-    seeds = 3 if options.scale == "mini" else 10
+    seeds = HUMAN_SPLITS[options.scale]
 
     def work(home: StudyHome, out: Path) -> None:
         _put_stored_runs(out)
@@ -138,8 +146,7 @@ def _human(human: Path, some: Sequence[Path], options: StudyOptions) -> StudySte
     trained = 0 if options.scale == "mini" else 450.0 * len(some)
     cost = StepCost(cpu_minutes=0.5 * len(some) + trained)
     title = f"LIC_D and LIC by the LSTM on human captions, {seeds} splits"
-    settings = {"files": {p.name: _sha(p) for p in [human, *some]}, "seeds": seeds}
-    return StudyStep("lstm-human", title, work, settings, (), True, cost)
+    return StudyStep("lstm-human", title, work, {"seeds": seeds}, cost=cost, reads=_read([human, *some]))
 
 
 def _put_stored_runs(folder: Path) -> None:
@@ -158,12 +165,11 @@ def _put_stored_runs(folder: Path) -> None:
 
 def _world_steps(options: StudyOptions) -> list[StudyStep]:
     captioner = options.models[0] if options.models else CAPTIONER
-    settings = {"n": PICTURES, "seed": options.seed}
     pictures = StudyStep(
         "pictures",
         "Pictures of a world in which occupations lean",
         _draw,
-        settings,
+        {"n": PICTURES, "seed": unseen(options.seed)},
         resumes=False,
         cost=StepCost(images=PICTURES, cpu_minutes=0.5, disk_gb=0.02),
     )
@@ -191,7 +197,7 @@ def _world_steps(options: StudyOptions) -> list[StudyStep]:
         "audit",
         "LIC, Ratio, Error, BA and quality of the captions",
         _audit_world,
-        settings,
+        {"seed": options.seed},
         ("captions",),
         cost=StepCost(cpu_minutes=1.5),
     )
@@ -202,7 +208,7 @@ def _draw(home: StudyHome, out: Path) -> None:
     from equipoise.world import preset
     from equipoise.world.tables import write_table
 
-    write_table(out, preset("biased").changed(activity_share=0.0), PICTURES, seed=home.options.seed)
+    write_table(out, preset("biased").changed(activity_share=0.0), PICTURES, seed=unseen(home.options.seed))
 
 
 def _mask(home: StudyHome, out: Path) -> None:
@@ -308,7 +314,7 @@ STUDY = Study(
     parts=parts_of,
     takes={
         "captions": "a folder with gender_MODEL.jsonl, skin_MODEL.jsonl and human_captions.jsonl",
-        "train": "the captioners' training captions (COCO captions JSON), which choose the words of BA",
+        "train": "beside captions, the captioners' training captions (COCO captions JSON): they choose the words of BA",
     },
     limits=(
         "Groups are perceived by annotators, from pictures; two genders and two tones are a limit of these labels.",

@@ -230,8 +230,9 @@ def _full(options: StudyOptions) -> list[StudyStep]:
 
             cost = StepCost((model,), data, n, gpu_hours=n / 400_000, disk_gb=n * 2.2e-6)
             config = {"k": (segment.groups,), "seed": options.seed}
-            steps.append(audit_step(model, "intersectional", table, config, name=segment.name, cost=cost, missing=need))
-        steps += full_repair_steps(segment.name, segment.groups, models, need, n)
+            about: dict[str, Any] = {"name": segment.name, "missing": need, "reads": (segment.name,)}
+            steps.append(audit_step(model, "intersectional", table, config, cost=cost, **about))
+        steps += full_repair_steps(segment.name, segment.groups, models, need, n, options.seed)
     return steps
 
 
@@ -269,10 +270,11 @@ STUDY = Study(
     parts=parts_of,
     takes={
         "metadata": "a folder with the public metadata_race_gender.csv and its two sisters: exact sizes of the pools",
-        "race-gender": "a table of these sets",
-        "physical-gender": "a table of these sets",
-        "physical-race": "a table of these sets",
+        "race-gender": "a table of these sets, for scale full",
+        "physical-gender": "a table of these sets, for scale full",
+        "physical-race": "a table of these sets, for scale full",
     },
+    parts_read=("metadata",),
     limits=(
         "Groups are what a prompt asked the generator for, as a filter recognised them; they are perceived attributes.",
         "Twelve groups and twelve ranks cannot be even by chance: a skew without its chance level says little.",

@@ -151,7 +151,9 @@ def _judging(model: str, segment: str, config: Mapping[str, Any]) -> StudyStep:
     )
 
 
-def full_repair_steps(segment: str, groups: int, models: Sequence[str], missing: str, images: int) -> list[StudyStep]:
+def full_repair_steps(
+    segment: str, groups: int, models: Sequence[str], missing: str, images: int, seed: int
+) -> list[StudyStep]:
     """The paper's own fine-tuning on the sets of a segment that were given, and what it does on held-out occupations.
 
     Models that ``transformers`` holds can be trained; others are left out.
@@ -165,7 +167,7 @@ def full_repair_steps(segment: str, groups: int, models: Sequence[str], missing:
             from equipoise.mitigate.finetune import finetune
 
             table = Table.open(home.options.given[segment])
-            settings = {"epochs": 1.0, "seed": home.options.seed}
+            settings = {"epochs": 1.0, "seed": seed}
             finetune(model, table, table.axes, out, variant="contrastive", preset=segment, settings=settings)
 
         def judge(home: StudyHome, out: Path, model: str = model) -> None:
@@ -174,17 +176,18 @@ def full_repair_steps(segment: str, groups: int, models: Sequence[str], missing:
             tuned = home.step(_full_name("tuned", segment, model))
             view = Table.open(home.options.given[segment], layers=[tuned / "held_out"])
             for name, spec in ((BEFORE, model), (PAPER, f"hf:{tuned}")):
-                chosen = AuditConfig().having({"k": (groups,), "seed": home.options.seed})
+                chosen = AuditConfig().having({"k": (groups,), "seed": seed})
                 run(spec, "intersectional", view, out / FOLDERS[name], config=chosen)
 
         cost = StepCost((model,), (), images, gpu_hours=3 * images / 400_000, disk_gb=2.0)
         about = f"{model} fine-tuned on {segment}: one epoch, batches of 32, four fifths of the occupations"
         name = _full_name("tuned", segment, model)
-        steps.append(StudyStep(name, about, tune, {"model": model}, (), True, cost, missing))
+        settings = {"model": model, "seed": seed}
+        steps.append(StudyStep(name, about, tune, settings, (), True, cost, missing, (segment,)))
         cost = StepCost((model,), (), 2 * images // 5, gpu_hours=images / 1e6)
         about = f"{model} before and after, {segment}, on the other fifth"
         judged = _full_name("held-out", segment, model)
-        steps.append(StudyStep(judged, about, judge, {"model": model}, (name,), True, cost, missing))
+        steps.append(StudyStep(judged, about, judge, settings, (name,), True, cost, missing, (segment,)))
     return steps
 
 

@@ -10,7 +10,7 @@ from equipoise.world import SceneArrays, WorldConfig, captions, render_batch, sa
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS, SCENES
 
-__all__ = ["MEAN", "SIZE", "STD", "focused_scenes_of", "pixels", "scenes_of", "texts_of"]
+__all__ = ["MEAN", "SIZE", "STD", "focused_scenes_of", "pixels", "scenes_of", "texts_of", "unseen"]
 
 
 SIZE = 64
@@ -21,6 +21,18 @@ MEAN, STD = 0.5, 0.25
 def scenes_of(config: WorldConfig, step: int, batch: int, seed: int) -> SceneArrays:
     """The scenes of a training step."""
     return sample(config, batch, seed, start=step * batch)
+
+
+def unseen(seed: int) -> int:
+    """The seed of a world for pictures that nobody has learnt from, for a ``seed`` of a study or another small number.
+
+    Miniatures, and what studies train before they draw what they test on, learn from small seeds, and from
+    :func:`focused_scenes_of` above a million.
+
+    >>> unseen(3)
+    70003
+    """
+    return 70_000 + seed
 
 
 def focused_scenes_of(
