@@ -85,7 +85,7 @@ def test_a_model_that_learnt_from_balanced_data_is_a_row(tmp_path, monkeypatch):
     assert [row.kind for row in rows] == ["data", "data"]
     assert all(row.is_fair and row.tried == 2 and row.strength["steps"] in (1, 2) for row in rows)
     assert all(row.cell("max_skew", "sets", "gender") is not None for row in rows)
-    changes = [row.cell("standard_gap_size", "sets", "gender").change for row in rows]
-    assert changes[0] != changes[1] != 0
+    gaps = [row.cell("standard_gap_size", "sets", "gender").value for row in found.rows]
+    assert len(set(gaps)) == 3, "training changes the model, and balanced data change it otherwise"
     assert found.best is None  # a data remedy trains the model
     assert not list((tmp_path / "out" / "_work").glob("*/"))
