@@ -162,7 +162,7 @@ def test_of_further_tables_only_train_rows_that_share_nothing_with_those_that_ju
         ({"init": "table:x"}, "training starts from a checkpoint"),
         ({"init": "mini:judge"}, "not a dual encoder"),
         ({"options": {"loss": "sigmoid"}}, "no bias"),
-        ({"val_share": 0.1}, "5 units .* are too few .* give another val_share"),
+        ({"val_share": 0.1}, "5 units .* too few .* give another val_share"),
         ({"rate": 0.0}, "rate = 0.0: give a number above 0"),
     ],
 )

@@ -202,8 +202,9 @@ def share_estimate(
     """The mean of ``values`` (n,) in [0, 1] with an interval inside [0, 1] and, given ``null_value``, a p-value.
 
     Values that are all 0 or 1, without clusters: Wilson interval and exact binomial test. Otherwise:
-    :func:`share_interval` (``method`` as there), and sign flips of whole clusters. Where chance is small, most miss by
-    chance and their signs agree: the p-value is at least the exact one of as many independent yes/no values.
+    :func:`share_interval` (``method`` as there), and sign flips of whole clusters. Where chance is small for so few
+    clusters, most miss by chance and their signs agree: there the p-value is at least the exact one of as many
+    independent yes/no values.
 
     >>> share_estimate([1, 1, 1, 0], null_value=0.5)
     0.75 [0.3006, 0.9544] chance 0.5 ± 0.25, excess +0.25, p = 0.62, n = 4
@@ -233,8 +234,19 @@ def share_estimate(
         return estimate
     p_value = estimate.p_value
     if null_value is not None and p_value is not None:
-        p_value = max(p_value, ClusteredShare.of(cluster_sums(given, clusters)).p_value(null_value, alternative))
+        share = ClusteredShare.of(cluster_sums(given, clusters))
+        if _is_skewed(null_value, share.units):
+            p_value = max(p_value, share.p_value(null_value, alternative))
     return replace(estimate, ci_low=interval[0], ci_high=interval[1], p_value=p_value, notes=notes)
+
+
+def _is_skewed(chance: float, n: int) -> bool:
+    """Whether the mean of ``n`` yes/no values with this chance is too skewed for flips of signs (skewness above 1/2).
+
+    >>> _is_skewed(0.5, 6), _is_skewed(0.1, 40), _is_skewed(0.02, 40)
+    (False, False, True)
+    """
+    return abs(1 - 2 * chance) > 0.5 * float(np.sqrt(n * chance * (1 - chance)))
 
 
 def _binary_estimate(
