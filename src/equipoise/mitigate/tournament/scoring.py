@@ -11,12 +11,11 @@ import numpy as np
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.mitigate.tournament.judging import JudgedRepair
+from equipoise.report.verdict.outcomes import TRUE_SIZES
 
 __all__ = ["TournamentCell", "TournamentRow", "best_training_free", "cells_of", "chance_off", "finding", "front"]
 
 Key = tuple[str, str, str]
-AS_IT_STANDS = ("standard_gap_size",)
-"""Metrics whose interval is that of the true size, so that chance is taken off neither of them."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,12 @@ def cells_of(now: JudgedRepair, before: JudgedRepair, level: float) -> dict[Key,
 
 
 def chance_off(metric: str, null_mean: float | None) -> float:
-    """What is taken off a value and its interval in the table.
+    """What is taken off a value and its interval in the table; nothing of a size that is free of chance already.
 
     >>> chance_off("max_skew", 0.2), chance_off("standard_gap_size", 0.2), chance_off("zero_shot_accuracy", None)
     (0.2, 0.0, 0.0)
     """
-    return 0.0 if null_mean is None or metric in AS_IT_STANDS else float(null_mean)
+    return 0.0 if null_mean is None or metric in TRUE_SIZES else float(null_mean)
 
 
 def _cell(
