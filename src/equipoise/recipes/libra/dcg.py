@@ -19,6 +19,7 @@ from equipoise.mitigate.libra import CaptionPair, SynthesisSettings, synthesise
 from equipoise.mitigate.libra.synthesis import filler_named
 from equipoise.models.hf.revisers import joined_model, save_reviser
 from equipoise.models.miniatures import FOLDER
+from equipoise.models.runtime import quiet
 from equipoise.recipes.demo_parts import grainy
 from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD
 from equipoise.recipes.train_mini.captioner import NAMED
@@ -122,8 +123,9 @@ def start_folder(folder: Path, *, seed: int = 0) -> Path:
         attention_probs_dropout_prob=0.0,
     )
     reader = ViltModel(config)
-    _take_tower(reader, CLIPVisionModel.from_pretrained(FOLDER / "clip-fair", dtype=torch.float32))
-    whole = VisionEncoderDecoderModel.from_pretrained(FOLDER / "captioner", dtype=torch.float32)
+    with quiet():
+        _take_tower(reader, CLIPVisionModel.from_pretrained(FOLDER / "clip-fair", dtype=torch.float32))
+        whole = VisionEncoderDecoderModel.from_pretrained(FOLDER / "captioner", dtype=torch.float32)
     processor = ViltImageProcessorPil(
         size={"shortest_edge": SIZE},
         size_divisor=VISION["patch_size"],

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
+from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of, texts_of
 from equipoise.recipes.train_mini.clip import TALKATIVE, contrastive, help_loss, helper
 from equipoise.recipes.train_mini.evaluate import UNSEEN, ClipFolder, slope
@@ -77,7 +78,8 @@ def train_binding(
     if not (START / "config.json").is_file():
         raise InputError(f"this part starts from clip-fair, which is not in {START}; train that first")
     words = tokenizer()
-    clip = CLIPModel.from_pretrained(START, dtype=torch.float32, local_files_only=True)
+    with quiet():
+        clip = CLIPModel.from_pretrained(START, dtype=torch.float32, local_files_only=True)
     model = torch.nn.ModuleDict({"clip": clip, "help": helper()})
     careful = config.changed(care=max(config.care, CAREFUL))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
+from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
 from equipoise.recipes.train_mini.clip import VISION
 from equipoise.recipes.train_mini.saving import save_transformers
@@ -45,7 +46,8 @@ def build(words: Any, tower: Path | None = None) -> Any:
     if tower is None:
         encoder = CLIPVisionModel(CLIPVisionConfig(**VISION))
     else:
-        encoder = CLIPVisionModel.from_pretrained(tower, dtype=torch.float32)
+        with quiet():  # the text tower is left behind, which would be reported
+            encoder = CLIPVisionModel.from_pretrained(tower, dtype=torch.float32)
     decoder = GPT2Config(
         vocab_size=len(words),
         n_positions=LENGTH,
@@ -74,7 +76,8 @@ def _opened(folder: Path) -> Any:
     import torch
     from transformers import VisionEncoderDecoderModel
 
-    return VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32)
+    with quiet():
+        return VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32)
 
 
 @cache
@@ -120,7 +123,12 @@ def train_captioner(
         tokens = words(captions_to_learn(scenes, step), padding=True, truncation=True, return_tensors="pt")
         ids, there = tokens["input_ids"], tokens["attention_mask"].bool()
         labels = ids[:, 1:].masked_fill(~there[:, 1:], _IGNORED)
-        return captioner(pixel_values=pixels(scenes), decoder_input_ids=ids[:, :-1], labels=labels).loss
+        return captioner(
+            pixel_values=pixels(scenes),
+            decoder_input_ids=ids[:, :-1],
+            decoder_attention_mask=tokens["attention_mask"][:, :-1],
+            labels=labels,
+        ).loss
 
     run(model, loss, schedule, folder, say, stop_at=stop_at)
     if stop_at is None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.train.loop import run
@@ -80,7 +81,8 @@ def learnt(folder: Path) -> Any:
     """The detector in ``folder``, to go on from; classes that it does not know yet begin as nothing."""
     from transformers import SegformerForSemanticSegmentation
 
-    before = SegformerForSemanticSegmentation.from_pretrained(folder, local_files_only=True)
+    with quiet():
+        before = SegformerForSemanticSegmentation.from_pretrained(folder, local_files_only=True)
     model = build()
     weights, place = before.state_dict(), {label: int(i) for i, label in before.config.id2label.items()}
     for name in ("decode_head.classifier.weight", "decode_head.classifier.bias"):

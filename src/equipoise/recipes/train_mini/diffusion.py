@@ -180,7 +180,8 @@ def opened(folder: Path) -> tuple[Any, Any, Any]:
     if not (folder / "model_index.json").is_file():
         raise InputError(f"this part starts from diffusion, which is not in {folder}; train that first")
     unet = UNet2DConditionModel.from_pretrained(folder / "unet", local_files_only=True, low_cpu_mem_usage=False)
-    text = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, local_files_only=True)
+    with quiet():
+        text = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, local_files_only=True)
     return unet, text, CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.batches import pixels
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
 from equipoise.text.english.articles import with_article
@@ -70,7 +71,8 @@ def judge_figures(folder: Path, n: int = 4000) -> Figures:
     import torch
     from transformers import AutoModelForImageClassification
 
-    model = AutoModelForImageClassification.from_pretrained(folder).eval()
+    with quiet():
+        model = AutoModelForImageClassification.from_pretrained(folder).eval()
     scenes = sample(WorldConfig(activity_share=0.35, visible=1.0), n, UNSEEN)
     with torch.no_grad():
         logits = np.concatenate([model(pixel_values=pixels(part)).logits.numpy() for part in _parts(scenes)])
@@ -193,8 +195,9 @@ def generated(folder: Path, scenes: SceneArrays, seen_at: int | None = None) -> 
     import torch
     from transformers import AutoTokenizer, VisionEncoderDecoderModel
 
-    model = VisionEncoderDecoderModel.from_pretrained(folder).eval()
-    words = AutoTokenizer.from_pretrained(folder)
+    with quiet():
+        model = VisionEncoderDecoderModel.from_pretrained(folder).eval()
+        words = AutoTokenizer.from_pretrained(folder)
     texts: list[str] = []
     with torch.no_grad():
         for part in _parts(scenes):
@@ -217,8 +220,9 @@ class ClipFolder:
     def __init__(self, folder: Path) -> None:
         from transformers import AutoTokenizer, CLIPModel
 
-        self.model: Any = CLIPModel.from_pretrained(folder).eval()
-        self.words: Any = AutoTokenizer.from_pretrained(folder)
+        with quiet():
+            self.model: Any = CLIPModel.from_pretrained(folder).eval()
+            self.words: Any = AutoTokenizer.from_pretrained(folder)
 
     def images(self, scenes: SceneArrays) -> NDArray[np.float64]:
         """Of the pictures of scenes."""

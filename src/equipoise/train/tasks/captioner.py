@@ -179,7 +179,8 @@ class CaptionerTask:
             return self._prefix_logits(model, pixels, tokens, there)
         if self.is_blip:
             return _blip_logits(model, pixels, tokens[:, :-1], there[:, :-1])
-        return model(pixel_values=pixels, decoder_input_ids=tokens[:, :-1]).logits
+        known, mask = tokens[:, :-1], there[:, :-1]
+        return model(pixel_values=pixels, decoder_input_ids=known, decoder_attention_mask=mask).logits
 
     def save(self, model: Any, folder: Path) -> None:
         """What :class:`~equipoise.models.hf.captioners.HuggingFaceCaptioner` opens."""
