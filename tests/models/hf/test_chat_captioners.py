@@ -57,6 +57,31 @@ def llava_folder(tmp_path_factory):
     return folder
 
 
+def test_a_chat_begins_with_one_start_token_as_in_the_librarys_own_call(llava_folder, pictures, monkeypatch):
+    captioner = load(f"hf:{llava_folder}", kind="captioner", max_new_tokens=5)
+    model, processor = captioner.writer.model, captioner.writer.processor
+    question = [
+        {"type": "image", "image": pictures[0]},
+        {"type": "text", "text": "Describe the image in one sentence."},
+    ]
+    inputs = processor.apply_chat_template(
+        [{"role": "user", "content": question}],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        return_tensors="pt",
+    )
+    ids = model.generate(**inputs, do_sample=False, max_new_tokens=5)[:, inputs["input_ids"].shape[1] :]
+    given = []
+    generate = model.generate
+    monkeypatch.setattr(model, "generate", lambda **call: given.append(call) or generate(**call))
+    assert captioner.caption(pictures[:1]) == [
+        text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)
+    ]
+    assert given[0]["input_ids"].tolist() == inputs["input_ids"].tolist()
+    assert given[0]["input_ids"][0, :2].tolist().count(1) == 1
+
+
 def test_the_form_of_a_chat_comes_along_from_the_hub(llava_folder, tmp_path, monkeypatch):
     """Since 2025 checkpoints keep it in a file of its own, chat_template.jinja; without it nothing would be asked."""
     from huggingface_hub.utils import filter_repo_objects
