@@ -60,7 +60,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
         super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
             self.processor = image_processor(checkpoint)
-            words = tokenizer(checkpoint)
+            words = how.tokenizer(tokenizer(checkpoint))
             model = (
                 how.build(checkpoint)
                 if how.build
