@@ -88,6 +88,16 @@ def test_every_kind_of_file_is_read_directly_and_imported(make: Callable[[Path],
     assert set(imported.to_pandas(["model"])["model"]) == {"mine"}
 
 
+def test_of_two_columns_of_vectors_none_is_guessed(tmp_path: Path) -> None:
+    """The first would be taken: vectors of texts for the images, if they stand before those of the images."""
+    rows = {"image_id": ["a", "b"], "text_emb": [[0.0, 1.0]] * 2, "image_emb": [[1.0, 0.0]] * 2}
+    pd.DataFrame(rows).to_parquet(tmp_path / "v.parquet")
+    with pytest.raises(InputError, match=r"several columns of vectors \(text_emb, image_emb\)"):
+        load(f"table:{tmp_path / 'v.parquet'}").image_vectors(["a"])
+    pd.DataFrame(rows).rename(columns={"image_emb": "vector"}).to_parquet(tmp_path / "v.parquet")
+    assert load(f"table:{tmp_path / 'v.parquet'}").image_vectors(["a"]).tolist() == [[1.0, 0.0]]
+
+
 def test_a_column_names_the_model_of_each_vector_in_every_kind_of_file(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
