@@ -54,8 +54,10 @@ def test_exif_orientation_is_applied(orientation: int) -> None:
         7: CORNERS[::-1, ::-1].transpose(1, 0, 2),
         8: np.rot90(CORNERS),
     }[orientation]
-    found = decode(saved(Image.fromarray(CORNERS), exif=exif))
-    assert np.array_equal(np.asarray(found), upright)
+    data = saved(Image.fromarray(CORNERS), exif=exif)
+    assert np.array_equal(np.asarray(decode(data)), upright)
+    # a picture that Pillow opened lies as its file does, and what is stored does not say how to turn it
+    assert np.array_equal(np.asarray(decode(encode(Image.open(io.BytesIO(data))))), upright)
 
 
 def test_damaged_exif_does_not_cost_the_image() -> None:
@@ -91,6 +93,12 @@ def test_transparent_colour_of_a_palette_or_rgb_png_is_white() -> None:
     assert [found.getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (40, 50, 60)]
     rgb = Image.new("RGB", (1, 1), (1, 2, 3))
     assert decode(saved(rgb, transparency=(1, 2, 3))).getpixel((0, 0)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "YCbCr", "HSV"])
+def test_a_picture_in_colours_that_png_has_not_is_stored_as_rgb(mode: str) -> None:
+    picture = Image.new("RGB", (8, 8), (200, 30, 40)).convert(mode)
+    assert decode(encode(picture)).getpixel((0, 0)) == picture.convert("RGB").getpixel((0, 0))
 
 
 def test_cmyk_and_grey_jpegs_become_rgb() -> None:

@@ -218,3 +218,39 @@ def test_an_interrupted_import_of_another_file_is_not_continued(tmp_path: Path) 
     source.write_text("7\n8\n9\n")
     with pytest.raises(InputError, match="made with other settings"):
         import_table(reader, source, tmp_path / "t", shape=ReaderShape(), rows_per_shard=1)
+
+
+def test_an_interrupted_import_of_a_folder_is_not_continued_with_other_labels(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the labels would be the old ones and half the new, which no file ever said."""
+    from equipoise.data import importing
+
+    def labelled(gender: str) -> None:
+        lines = [f"{i}.png,{gender}" for i in range(6)]
+        (photos / "metadata.csv").write_text("\n".join(["file_name,gender", *lines]) + "\n")
+
+    def interrupted_at_the_third(image: Any) -> bytes:
+        looked.append(image)
+        if len(looked) == 3:
+            raise KeyboardInterrupt
+        return whole(image)
+
+    def imported() -> Table:
+        return import_table("imagefolder", photos, photos / "table", rows_per_shard=2).table
+
+    whole = importing.image_bytes
+    looked: list[Any] = []
+    labelled("f")
+    with monkeypatch.context() as patched:
+        patched.setattr(importing, "image_bytes", interrupted_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            imported()
+    assert (photos / "table" / "part-00000.parquet").exists()
+    unchanged = (photos / "metadata.csv").stat()
+    labelled("m")
+    with pytest.raises(InputError, match="made with other settings or from other data"):
+        imported()
+    labelled("f")
+    os.utime(photos / "metadata.csv", ns=(unchanged.st_atime_ns, unchanged.st_mtime_ns))
+    assert imported().to_pandas(["gender"])["gender"].tolist() == ["f"] * 6

@@ -44,7 +44,18 @@ class TestContentIds:
         assert hex_of(text_ids(["a"])) != hex_of(image_ids([b"a"]))
         assert hex_of(text_ids(["a", "b"]))[0] != hex_of(text_ids(["a", "b"]))[1]
 
-    def test_pixels_are_named_by_size_and_mode_too(self) -> None:
+    def test_pixels_are_named_as_they_look(self) -> None:
+        """The numbers of a palette, or of a picture on its side, are not all that there is to see."""
+        red, blue, plain, turned = (Image.new(mode, (4, 2)) for mode in ("P", "P", "RGB", "RGB"))
+        red.putpalette([255, 0, 0] * 256)
+        blue.putpalette([0, 0, 255] * 256)
+        turned.info["exif"] = Image.Exif()
+        turned.info["exif"][0x0112] = 6
+        turned.info["exif"] = turned.info["exif"].tobytes()
+        assert len(set(hex_of(image_ids([red, blue, plain, turned])))) == 4
+        assert hex_of(image_ids([red])) == hex_of(image_ids([red.convert("RGB")]))
+
+    def test_pixels_are_named_by_size_too(self) -> None:
         pictures = [Image.new("L", (2, 3), 9), Image.new("L", (3, 2), 9), Image.new("RGB", (2, 1), (9, 9, 9))]
         assert len(set(hex_of(image_ids(pictures)))) == 3
         assert hex_of(image_ids([Image.new("L", (2, 3), 9)])) == hex_of(image_ids(pictures[:1]))

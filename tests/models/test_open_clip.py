@@ -210,3 +210,32 @@ def test_without_the_extra_the_pip_line_is_told():
             load("open_clip:ViT-B-32/openai")
     else:
         pytest.skip("open_clip is installed here")
+
+
+def test_the_settings_in_a_folder_are_part_of_the_key_and_where_it_lies_is_not(tmp_path, monkeypatch):
+    """With a stand-in for the library, of which the key needs little."""
+    import shutil
+    from types import ModuleType, SimpleNamespace
+
+    import torch
+    from safetensors.torch import save_file
+
+    model = SimpleNamespace(eval=lambda: model, logit_scale=torch.zeros(()), visual=SimpleNamespace(preprocess_cfg={}))
+    library, factory = ModuleType("open_clip"), ModuleType("open_clip.factory")
+    library.get_tokenizer = lambda arch: SimpleNamespace(context_length=77)
+    library.create_model_and_transforms = lambda arch, **options: (model, None, None)
+    factory._find_checkpoint_in_dir = lambda folder: str(folder / "open_clip_model.safetensors")
+    monkeypatch.setitem(sys.modules, "open_clip", library)
+    monkeypatch.setitem(sys.modules, "open_clip.factory", factory)
+
+    def key_of_folder(name, **settings):
+        folder = tmp_path / name
+        folder.mkdir()
+        save_file({"weight": torch.zeros(64, 64)}, folder / "open_clip_model.safetensors")
+        (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": {"embed_dim": 8, **settings}}))
+        return load(f"open_clip:local-dir:{folder}").key
+
+    plain = key_of_folder("plain")
+    shutil.move(tmp_path / "plain", tmp_path / "moved")
+    assert load(f"open_clip:local-dir:{tmp_path / 'moved'}").key == plain
+    assert key_of_folder("plain", quick_gelu=True) != plain

@@ -5,10 +5,9 @@ too many pixels, cut off, no image at all, a path that leads out of its folder.
 
 Decoded images that do not fill memory: beyond a number of pixels they are kept encoded, and decoded when looked at.
 
-A JPEG of one kilobyte can claim 60 million pixels, which take 250 MB. A batch of such images, and the batches read
-ahead of it, would take all memory there is. So the pixels of images above :data:`ORDINARY` are counted over the whole
-process. While there are fewer than :data:`HELD`, images keep theirs; any further image keeps its encoded bytes and is
-decoded again, to the same pixels, when someone looks at it.
+A JPEG of one kilobyte can claim 60 million pixels, which take 250 MB. So pixels of images above :data:`ORDINARY` are
+counted over the whole process. While there are fewer than :data:`HELD`, images keep theirs; any further image keeps its
+encoded bytes and is decoded again, to the same pixels, when someone looks at it.
 """
 
 from __future__ import annotations
@@ -189,7 +188,7 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
 
     A relative path starts from ``root`` (default: the working folder) and may not leave it. EXIF orientation is
     applied, transparency is laid on white, 16 bits become 8, and of an animation the first frame is taken. Images of
-    more than a million pixels may keep their bytes and be decoded when looked at, see :mod:`equipoise.data.images`.
+    more than a million pixels may keep their bytes and be decoded when looked at.
     Where memory runs out, ``MemoryError`` is raised: it is not the image that is damaged.
 
     >>> decode(encode(Image.new("L", (2, 1), 255))).getpixel((0, 0))
@@ -231,8 +230,7 @@ def _decoded(data: bytes, max_pixels: int) -> Image.Image:
 def check(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
     """Width and height from an image's head, without decoding it; :class:`InputError` if it is no image.
 
-    It finds a missing file, a wrong format and a bomb, at a hundredth of the cost of decoding; it does not find
-    a file that is cut off.
+    It finds a missing file, a wrong format and a bomb, at a hundredth of the cost of decoding; no file that is cut off.
 
     >>> check(encode(Image.new("RGB", (3, 2))))
     (3, 2)
@@ -252,14 +250,16 @@ def check(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels:
 
 
 def encode(image: Image.Image, format: str = "PNG", **options: Any) -> bytes:
-    """``image`` as bytes; PNG by default, which loses nothing.
+    """``image`` as bytes, upright as EXIF says it; PNG by default, which loses nothing.
 
     >>> encode(Image.new("RGB", (1, 1)))[:4]
     b'\\x89PNG'
     """
     target = io.BytesIO()
     try:
-        image.save(target, format=format, **options)
+        upright = _upright(image)
+        as_rgb = format == "PNG" and upright.mode in ("CMYK", "YCbCr", "HSV", "LAB")  # modes that PNG has not
+        (upright.convert("RGB") if as_rgb else upright).save(target, format=format, **options)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"an image of mode {image.mode} cannot be stored as {format}: {error}") from None
     return target.getvalue()

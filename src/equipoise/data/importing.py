@@ -37,6 +37,8 @@ __all__ = ["ImportSummary", "import_rows", "import_table"]
 _REASONS = 5
 GIVEN_BEFORE = "was given before"
 STORES = ("bytes", "paths")
+_LISTS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".token", ".lst", ".txt", ".tar", ".bin")
+"""How files end that readers take rows and labels from."""
 
 RowReader = Callable[..., Iterator[Row | Rejected]]
 
@@ -129,10 +131,11 @@ def import_table(
     items = islice(items, limit) if limit else items
     first = list(islice(items, 1))  # a dataset that cannot be read at all must not leave a folder behind
     config = _config(name, path, options, store, rows_per_shard) | ({"limit": limit} if limit else {})
+    plan = _source_state(name, path, out, options)
     if overwrite:
         _remove_table(Path(out))
     try:
-        with TableWriter(Path(out), schema, config=config, plan=_source_state(path), wait=wait) as writer:
+        with TableWriter(Path(out), schema, config=config, plan=plan, wait=wait) as writer:
             was_there = writer.finished
             if not was_there:
                 n_shards = _write(writer, chain(first, items), _Intake(schema, name, store), rows_per_shard)
@@ -371,13 +374,32 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _source_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What tells that a file is still the one an interrupted import began with."""
+def _source_state(
+    name: str, path: str | os.PathLike[str], out: str | os.PathLike[str], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What tells that lists and labels are still those an interrupted import began with; images are not looked at."""
     source = Path(path)
-    if not source.is_file():
-        return {}
-    state = source.stat()
-    return {"source_bytes": state.st_size, "source_modified": state.st_mtime_ns}
+    files = [(key, Path(value)) for key, value in options.items() if isinstance(value, str | os.PathLike)]
+    named = {key: _file_state(file) for key, file in files if file.is_file()}
+    if source.is_file():
+        size, modified = _file_state(source)
+        return {"source_bytes": size, "source_modified": modified} | ({"files": named} if named else {})
+    if name in READERS:
+        named |= {str(file.relative_to(source)): _file_state(file) for file in _lists_in(source, Path(out))}
+    return {"files": named} if named else {}
+
+
+def _file_state(file: Path) -> list[int]:
+    state = file.stat()
+    return [state.st_size, state.st_mtime_ns]
+
+
+def _lists_in(folder: Path, out: Path) -> Iterator[Path]:
+    """The files of a dataset that are no images, in its folder and one below; tables beside them are not part of it."""
+    for place in (folder, *sorted(p for p in folder.iterdir() if p.is_dir())):
+        if place.resolve() == out.resolve() or (place / MANIFEST).is_file() or (place / UNFINISHED).is_file():
+            continue
+        yield from sorted(p for p in place.iterdir() if p.suffix.lower() in _LISTS and p.is_file())
 
 
 def _summary(table: Table, was_there: bool, notes: tuple[str, ...]) -> ImportSummary:

@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.images import image_bytes
+from equipoise.data.images import decode, image_bytes
 from equipoise.errors import InputError
 
 __all__ = ["ID_BYTES", "Ids", "as_ids", "function_name", "hex_of", "identity", "ids_from_hex", "image_ids", "text_ids"]
@@ -51,8 +51,8 @@ def text_ids(texts: Iterable[str]) -> Ids:
 def image_ids(images: Iterable[Any], *, root: str | os.PathLike[str] | None = None) -> Ids:
     """The ids of some images: encoded bytes, a table's ``{bytes, path}``, paths, or decoded Pillow images.
 
-    A file and its bytes have the same id. A decoded image is named by its pixels, and so differs from the file it
-    came from.
+    A file and its bytes have the same id. A decoded image is named by its upright RGB pixels, and so differs from the
+    file it came from.
     """
     return _stacked([_image_digest(image, root) for image in images])
 
@@ -96,6 +96,8 @@ def as_ids(ids: Any) -> Ids:
 
 def _image_digest(image: Any, root: str | os.PathLike[str] | None) -> bytes:
     if hasattr(image, "tobytes") and hasattr(image, "mode"):
+        if image.mode != "RGB" or {"exif", "transparency"} & image.info.keys():
+            image = decode(image)  # a palette or EXIF says how the pixels look
         return _digest(b"pixels\0", f"{image.mode} {image.width}x{image.height}\0".encode(), image.tobytes())
     return _digest(b"image\0", image_bytes(image, root=root))
 

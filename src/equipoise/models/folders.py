@@ -83,7 +83,7 @@ _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _IMAGE_SETTINGS = ("preprocessor_config.json", "processor_config.json")
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "spiece.model")
-_WANTED = ("*.json", "*.txt", "*.model", "model*.safetensors")
+_WANTED = ("*.json", "*.jinja", "*.txt", "*.model", "model*.safetensors")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 

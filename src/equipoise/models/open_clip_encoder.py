@@ -24,6 +24,7 @@ from equipoise.models.trust import check_folder, check_open_clip, on_disk, read_
 __all__ = ["OpenClipEncoder", "from_open_clip"]
 
 _SAFE = ".safetensors"
+_SETTINGS = "open_clip_config.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _FORMS = ("hf-hub:", "local-dir:")
 
@@ -58,7 +59,10 @@ class OpenClipEncoder:
         self.tokens = Tokens(library.get_tokenizer(arch))
         self.logit_scale = float(self.model.logit_scale.exp().item())
         about = getattr(self.model.visual, "preprocess_cfg", {})
+        # a folder's settings lie beside its weights; its name says nothing of an activation that was changed
+        beside = file.with_name(_SETTINGS)
         settings_of_arch = library.get_model_config(arch) if not arch.startswith(_FORMS) else arch
+        settings_of_arch = read_settings(beside) if arch.startswith(_FORMS) and beside.is_file() else settings_of_arch
         self.key = key_of("open_clip", [file], settings_of_arch, about, self.tokens.context, dtype=kind)
 
     @property
@@ -158,7 +162,7 @@ def _parted(rest: str) -> tuple[str, str]:
 
 def check_local(folder: Path, *, allow_pickle: bool) -> None:
     """Refuse a folder whose settings or weights OpenCLIP should not be given."""
-    path = folder / "open_clip_config.json"
+    path = folder / _SETTINGS
     if not path.is_file():
         raise InputError(f"{folder}: open_clip_config.json is missing; local-dir: takes a folder that OpenCLIP saved")
     check_folder(folder)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from equipoise.cli.main import app
 from equipoise.data import Table, import_rows, import_table, importing
+from equipoise.data.images import decode
 from equipoise.errors import InputError
 
 COLUMNS = {"image": "where", "caption": "words", "subject": "job"}
@@ -316,3 +317,22 @@ def test_a_list_of_which_no_line_can_be_used_says_the_first_reason(photos: Path)
     (photos / "list.csv").write_text("where,words\n")
     with pytest.raises(InputError, match="holds no line below the column names"):
         import_table("csv", photos / "list.csv", photos / "out", columns={"image": "where"})
+
+
+def test_pictures_of_pillow_enter_upright_and_one_that_cannot_be_read_costs_its_row(tmp_path):
+    """As ``Image.open`` gives them: turned by EXIF, with the inks of print, cut off, without an agreed white."""
+    import io
+
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    files = [io.BytesIO() for _ in range(3)]
+    for file, mode in zip(files, ("RGB", "CMYK", "RGB"), strict=True):
+        noise = Image.effect_noise((40, 20), 90).convert(mode)
+        noise.save(file, "JPEG", exif=exif if file is files[0] else b"")
+    files[2] = io.BytesIO(files[2].getvalue()[:-100])
+    pictures = [*map(Image.open, files), Image.new("F", (4, 4))]
+    rows = [{"image": picture, "image_id": str(i), "gender": "f"} for i, picture in enumerate(pictures)]
+    summary = import_rows(rows, tmp_path / "t")
+    cells = summary.table.to_arrow(["image_id", "image"]).to_pylist()
+    assert [(cell["image_id"], decode(cell["image"]).size) for cell in cells] == [("0", (20, 40)), ("1", (40, 20))]
+    assert sorted(summary.table.errors()["where"]) == ["row 2", "row 3"]

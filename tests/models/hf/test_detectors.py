@@ -132,6 +132,41 @@ def test_a_detr_is_asked_as_its_own_processor_asks(detr):
     )
 
 
+@pytest.fixture(scope="module")
+def yolos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("yolos")
+    torch.manual_seed(0)
+    config = transformers.YolosConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=[32, 32],
+        patch_size=8,
+        num_detection_tokens=5,
+        initializer_range=0.5,
+        id2label={0: "person", 1: "dog"},
+        label2id={"person": 0, "dog": 1},
+    )
+    transformers.YolosForObjectDetection(config).eval().save_pretrained(folder)
+    transformers.YolosImageProcessorPil(size={"shortest_edge": 32, "longest_edge": 64}).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["detr", "yolos"])
+def test_what_is_found_does_not_depend_on_the_pictures_beside(form, request):
+    """A wide, a tall and a square picture, which a processor would pad to one size."""
+    model = load(f"hf:{request.getfixturevalue(form)}", kind="detector")
+    rng = np.random.default_rng(0)
+    sizes = ((32, 64, 3), (64, 32, 3), (32, 32, 3), (32, 64, 3))
+    images = [Image.fromarray(rng.integers(0, 255, size, dtype=np.uint8)) for size in sizes]
+    for image, together in zip(images, model.detect(images, threshold=0.0), strict=True):
+        (alone,) = model.detect([image], threshold=0.0)
+        assert together.labels == alone.labels
+        np.testing.assert_allclose(together.boxes, alone.boxes, atol=1e-3)
+        np.testing.assert_allclose(together.scores, alone.scores, atol=1e-5)
+
+
 def test_patches_of_a_segmentation_have_boxes_masks_and_scores(segformer, monkeypatch):
     model = load(f"hf:{segformer}", kind="detector")
     assert model.labels == ("person", "dog")

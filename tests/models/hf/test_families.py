@@ -109,3 +109,27 @@ def test_heads_around_the_dual_encoder_do_not_disturb(tmp_path, tiny_checkpoint,
     whole.save_pretrained(tmp_path / "whole")
     expected = load(f"hf:{plain}").encode_images(pictures)
     np.testing.assert_allclose(load(f"hf:{tmp_path / 'whole'}").encode_images(pictures), expected, atol=1e-6)
+
+
+def test_siglip_2_of_a_fixed_size_reads_lower_case(tmp_path, tiny_parts):
+    """Its folders say ``siglip`` and Gemma's tokenizer, which keeps capital letters that training never showed it."""
+    import string
+
+    import transformers as t
+    from tests.models.conftest import LAYERS, VISION, livened
+
+    marks = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
+    vocab = {letter: i for i, letter in enumerate([*marks, "▁", *string.ascii_letters])}
+    words = t.GemmaTokenizer(vocab=vocab, merges=[], padding_side="right", model_max_length=24)
+    text = LAYERS | {"max_position_embeddings": 24, "vocab_size": len(words)}
+    config = t.SiglipConfig(text_config=text | {"pad_token_id": 0}, vision_config=dict(VISION))
+    for part in (livened(t.SiglipModel(config)), words, tiny_parts("siglip")[2]):
+        part.save_pretrained(tmp_path)
+    encoder = load(f"hf:{tmp_path}")
+    vectors = encoder.encode_texts(["A Photo of a Nurse", "a photo of a nurse", "a photo of a doctor"])
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert np.abs(vectors[1] - vectors[2]).max() > 1e-3
+    stock = t.SiglipModel.from_pretrained(tmp_path)
+    ids = words(["a photo of a nurse"], padding="max_length", max_length=24, return_tensors="pt")["input_ids"]
+    expected = stock.get_text_features(input_ids=ids).pooler_output.detach()[0]
+    np.testing.assert_allclose(vectors[0], expected / expected.norm(), atol=1e-5)

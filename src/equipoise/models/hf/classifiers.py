@@ -116,14 +116,17 @@ class ImageClassifier(CheckpointAdapter):
             self.processor = image_processor(checkpoint)
             model = stock_model(checkpoint, "AutoModelForImageClassification")
         self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
-        self._independent = model.config.problem_type == "multi_label_classification"
+        n_outputs = sum(len(places) for _, places in self.heads.values())
+        # one output says how sure it is of its label; a softmax over it alone would always be 1
+        self._independent = model.config.problem_type == "multi_label_classification" or n_outputs == 1
         self._apart = {*INDEPENDENT, *(getattr(model.config, "independent_heads", None) or ())}
         self._joint = _joint_of(model.config, self.heads, self._apart, checkpoint)
-        self._take(model, self.processor.to_dict())
+        self._take(model, self.processor.to_dict(), *(["logistic"] if n_outputs == 1 else []))
 
     def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
         """What it says of each head: labels (k) and probabilities (n, k)."""
         rows = in_batches(self._logits, rgb_images(images), self.settings.batch_size)
+        self._refuse_not_finite(rows, "an answer that is not finite")
         n_labels = sum(len(places) for _, places in self.heads.values())
         logits = np.concatenate(rows) if rows else np.zeros((0, n_labels), np.float32)
         if self._joint is not None:
@@ -136,9 +139,9 @@ class ImageClassifier(CheckpointAdapter):
     def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
         import torch
 
-        pixels = processed(self.processor, images)["pixel_values"]
+        inputs = {name: value for name, value in processed(self.processor, images).items() if hasattr(value, "to")}
         with self._fitting(), torch.inference_mode():
-            logits = self.model(pixel_values=pixels.to(self.device, self.dtype)).logits
+            logits = self.model(**self._placed(inputs)).logits
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
     def _probabilities(self, head: str, logits: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -105,6 +105,8 @@ class ObjectDetector(CheckpointAdapter):
     """A detector of the DETR family; see :class:`~equipoise.models.protocols.Detector`."""
 
     _model_class = "AutoModelForObjectDetection"
+    _batching: tuple[str, ...] = ("pictures of one size",)
+    """A part of the key: boxes that are kept from padded batches are not these."""
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         checkpoint.needs_images()
@@ -114,20 +116,24 @@ class ObjectDetector(CheckpointAdapter):
             model = stock_model(checkpoint, self._model_class)
         self._names = {int(i): str(label) for i, label in model.config.id2label.items()}
         self.labels = tuple(label for label in self._names.values() if label.lower() not in NOTHING)
-        self._take(model, self.processor.to_dict())
+        self._take(model, self.processor.to_dict(), *self._batching)
 
     def detect(self, images: Sequence[Any], *, threshold: float = 0.5) -> list[Detections]:
         """What is in each image, the surest first: everything that it is at least ``threshold`` sure of."""
         if not 0 <= threshold <= 1:
             raise InputError(f"threshold={threshold!r} must be from 0 to 1")
-        batches = in_batches(
-            lambda batch: self._detected(batch, threshold),
-            rgb_images(images),
-            self.settings.batch_size,
-            weight=pixels_of,
-            most=MOST_PIXELS_AT_ONCE,
-        )
-        return [detections for batch in batches for detections in batch]
+        pictures = rgb_images(images)
+        by_place: dict[int, Detections] = {}
+        for places in _places_by_size(pictures):
+            batches = in_batches(
+                lambda batch: self._detected(batch, threshold),
+                [pictures[place] for place in places],
+                self.settings.batch_size,
+                weight=pixels_of,
+                most=MOST_PIXELS_AT_ONCE,
+            )
+            by_place |= zip(places, (detections for batch in batches for detections in batch), strict=True)
+        return [by_place[place] for place in range(len(pictures))]
 
     def _outputs(self, images: Sequence[Any]) -> Any:
         import torch
@@ -166,6 +172,7 @@ class SegmentationDetector(ObjectDetector):
     """
 
     _model_class = "AutoModelForSemanticSegmentation"
+    _batching = ()
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         super().__init__(checkpoint, name=name, settings=settings)
@@ -203,6 +210,17 @@ class SegmentationDetector(ObjectDetector):
             scores=np.array([score for score, _, _ in patches], dtype=np.float32),
             masks=np.array([mask for _, _, mask in patches], dtype=bool).reshape(-1, *size),
         )
+
+
+def _places_by_size(pictures: Sequence[Any]) -> list[list[int]]:
+    """The places of pictures of each size: one of another size in the same batch would be padded.
+
+    Padding moves what is found: a YOLOS sees it as part of the picture, and a DETR's backbone does at the edge.
+    """
+    places: dict[tuple[int, int], list[int]] = {}
+    for place, picture in enumerate(pictures):
+        places.setdefault(picture.size, []).append(place)
+    return list(places.values())
 
 
 def components(mask: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:

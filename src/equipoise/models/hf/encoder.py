@@ -2,14 +2,15 @@
 
 Text encoders are BERT, RoBERTa, MiniLM, MPNet and others. The vector of a text is the mean over its tokens, or the
 first token's where the checkpoint's own pooling file says so (``1_Pooling/config.json``, as sentence-transformers
-writes it), of unit length.
+writes it), of unit length. The length of texts, lower case and a default prompt are taken from its files, too; other
+poolings and further layers are refused.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from equipoise.models.hf.classifiers import Backbone, BackboneEncoder
 from equipoise.models.hf.families import EncoderFamily, TokenIds, context_length, family_of
 from equipoise.models.images import processed, rgb_images
 from equipoise.models.runtime import ModelSettings, quiet
+from equipoise.models.trust import read_settings
 
 __all__ = ["ALBERT", "BERT", "DISTILBERT", "MPNET", "ROBERTA", "XLM_ROBERTA", "HuggingFaceEncoder", "encoder"]
 
@@ -58,7 +60,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
         super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
             self.processor = image_processor(checkpoint)
-            words = tokenizer(checkpoint)
+            words = how.tokenizer(tokenizer(checkpoint))
             model = (
                 how.build(checkpoint)
                 if how.build
@@ -109,6 +111,17 @@ class HuggingFaceEncoder(CheckpointAdapter):
 
 
 _POOLING = "1_Pooling/config.json"
+_MODULES = "modules.json"
+_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize", "Dropout")
+_POOLED = {
+    "cls": "pooling_mode_cls_token",
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+"""The ways of pooling, and the flags that say so."""
 _OFFSET = ("RobertaModel", "XLMRobertaModel", "MPNetModel")
 
 
@@ -147,9 +160,9 @@ class SentenceEncoder(CheckpointAdapter):
         longest = int(getattr(model.config, "max_position_embeddings", 512))
         # these count positions from behind their padding index
         longest -= int(getattr(model.config, "pad_token_id", 0) or 0) + 1 if how.model_class in _OFFSET else 0
-        self.context = min(int(self.words.model_max_length), longest)
-        self.first_token = _reads_first_token(checkpoint)
-        self._take(model, sorted(self.words.get_vocab().items()), self.context, self.first_token)
+        self.reading = reading_of(checkpoint)
+        self.context = min(int(self.words.model_max_length), longest, self.reading.longest or longest)
+        self._take(model, tokenizer_settings(self.words), self.context, asdict(self.reading))
 
     @classmethod
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
@@ -176,19 +189,70 @@ class SentenceEncoder(CheckpointAdapter):
         return int(self.encode_texts(["a"]).shape[1])
 
     def _batch(self, texts: Sequence[str]) -> Any:
-        tokens = self.words(list(texts), padding=True, truncation=True, max_length=self.context, return_tensors="pt")
+        read = [self.reading.prefix + text for text in texts]
+        read = [text.lower() for text in read] if self.reading.lower_case else read
+        tokens = self.words(read, padding=True, truncation=True, max_length=self.context, return_tensors="pt")
         outputs = self.model(**self._placed(dict(tokens))).last_hidden_state
-        if self.first_token:
+        if self.reading.first_token:
             return outputs[:, 0]
         there = tokens["attention_mask"].to(outputs.device).unsqueeze(-1).to(outputs.dtype)
         return (outputs * there).sum(dim=1) / there.sum(dim=1).clamp(min=1)
 
 
-def _reads_first_token(checkpoint: Checkpoint) -> bool:
-    path = checkpoint.folder / _POOLING
-    if not path.is_file():
-        return False
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8")).get("pooling_mode_cls_token", False))
-    except (ValueError, AttributeError):
-        raise InputError(f"{path}: not valid JSON; delete it to take the mean over tokens") from None
+@dataclass(frozen=True)
+class Reading:
+    """How a checkpoint's own files say that texts are read, as ``sentence-transformers`` writes them."""
+
+    first_token: bool = False
+    """Read the first token instead of the mean over all."""
+    longest: int | None = None
+    lower_case: bool = False
+    prefix: str = ""
+    """What is put before every text."""
+
+
+def reading_of(checkpoint: Checkpoint) -> Reading:
+    """What the files of ``sentence-transformers`` beside a checkpoint say; refuses what is not done here.
+
+    Vectors that are pooled otherwise, or that go through a further layer, would be those of no one's model.
+    """
+    folder = checkpoint.folder
+    modules = read_settings(folder / _MODULES) if (folder / _MODULES).is_file() else []
+    kinds = [str(m.get("type", "")).rpartition(".")[2] for m in modules if isinstance(m, dict)]
+    strange = [kind for kind in kinds if kind not in _KNOWN_MODULES]
+    if strange:
+        raise InputError(
+            f"{folder / _MODULES}: its vectors go through a {strange[0]} layer, which is not read here; take a model "
+            "whose modules are Transformer, Pooling and Normalize"
+        )
+    pooling = _settings_in(folder / _POOLING)
+    texts = next((found for path in sorted(folder.glob("sentence_*_config.json")) if (found := _settings_in(path))), {})
+    prompts = _settings_in(folder / "config_sentence_transformers.json")
+    prefix = (prompts.get("prompts") or {}).get(prompts.get("default_prompt_name") or "", "")
+    if prefix and pooling.get("include_prompt") is False:
+        raise InputError(f"{folder / _POOLING}: it leaves the tokens of the prompt out (include_prompt), not done here")
+    longest = texts.get("max_seq_length")
+    return Reading(
+        first_token=_pooled_by(folder / _POOLING, pooling) == "cls",
+        longest=int(longest) if longest else None,
+        lower_case=bool(texts.get("do_lower_case")),
+        prefix=str(prefix),
+    )
+
+
+def _pooled_by(path: Path, pooling: Mapping[str, Any]) -> str:
+    """``cls`` or ``mean``; the mean over the root of the length has the same direction as the mean."""
+    named = pooling.get("pooling_mode")
+    modes = {named} if isinstance(named, str) else {mode for mode, flag in _POOLED.items() if pooling.get(flag)}
+    modes = {"mean" if mode == "mean_sqrt_len_tokens" else mode for mode in modes} or {"mean"}
+    if modes not in ({"cls"}, {"mean"}):
+        raise InputError(
+            f"{path}: its tokens are pooled by {' and '.join(sorted(modes))}, which is not done here; take a model "
+            "that reads the first token or the mean over tokens"
+        )
+    return modes.pop()
+
+
+def _settings_in(path: Path) -> dict[str, Any]:
+    content = read_settings(path) if path.is_file() else {}
+    return content if isinstance(content, dict) else {}

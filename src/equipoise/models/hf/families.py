@@ -108,6 +108,25 @@ def pooled_texts(model: Any, inputs: dict[str, Any]) -> Any:
     return model.get_text_features(**inputs).pooler_output
 
 
+def unchanged(words: Any) -> Any:
+    """The tokenizer as the checkpoint has it."""
+    return words
+
+
+def in_lower_case(words: Any) -> Any:
+    """A Gemma tokenizer that reads lower case, as SigLIP 2 was trained; any other as it is.
+
+    Checkpoints of a fixed size call themselves ``siglip`` and their tokenizer Gemma's, which keeps capital letters.
+    """
+    if type(words).__name__.startswith("Gemma"):
+        from tokenizers import normalizers
+
+        backend = words.backend_tokenizer
+        parts = [normalizers.Lowercase(), *([backend.normalizer] if backend.normalizer is not None else [])]
+        backend.normalizer = normalizers.Sequence(parts)
+    return words
+
+
 def exponential_scale(model: Any) -> float:
     """What most families learn: the logarithm of the scale."""
     return math.exp(model.logit_scale.item())
@@ -130,6 +149,8 @@ class EncoderFamily:
     """A length of texts that neither tokenizer nor configuration says."""
     attention: str | None = None
     """The implementation of attention, where the default one is wrong."""
+    tokenizer: Callable[[Any], Any] = unchanged
+    """What is done to the checkpoint's tokenizer, where it reads otherwise than the family was trained."""
     build: Callable[[Any], Any] | None = None
     """From a checkpoint to the model, where no class of ``transformers`` can load it."""
 
@@ -160,8 +181,8 @@ def _still_video(model: Any, inputs: dict[str, Any]) -> Any:
 
 
 CLIP = EncoderFamily("CLIPModel")
-SIGLIP = EncoderFamily("SiglipModel", padding="max_length", masked=False)
-SIGLIP2 = EncoderFamily("Siglip2Model", padding="max_length", masked=False)
+SIGLIP = EncoderFamily("SiglipModel", padding="max_length", masked=False, tokenizer=in_lower_case)
+SIGLIP2 = EncoderFamily("Siglip2Model", padding="max_length", masked=False, tokenizer=in_lower_case)
 ALIGN = EncoderFamily("AlignModel", scale=lambda model: 1 / model.temperature.item(), padding="max_length", context=64)
 ALTCLIP = EncoderFamily("AltCLIPModel")
 FLAVA = EncoderFamily("FlavaModel", images=_flava_images, texts=_flava_texts)

@@ -57,7 +57,7 @@ class ClipTask:
         self.how = how
         with quiet():
             self.processor = image_processor(checkpoint)
-            self.words = tokenizer(checkpoint)
+            self.words = how.tokenizer(tokenizer(checkpoint))
             model = stock_model(checkpoint, how.model_class, attention=how.attention)
             model = fresh_model(model) if fresh else model
         self.tokens = TokenIds(

@@ -88,6 +88,16 @@ def test_every_kind_of_file_is_read_directly_and_imported(make: Callable[[Path],
     assert set(imported.to_pandas(["model"])["model"]) == {"mine"}
 
 
+def test_of_two_columns_of_vectors_none_is_guessed(tmp_path: Path) -> None:
+    """The first would be taken: vectors of texts for the images, if they stand before those of the images."""
+    rows = {"image_id": ["a", "b"], "text_emb": [[0.0, 1.0]] * 2, "image_emb": [[1.0, 0.0]] * 2}
+    pd.DataFrame(rows).to_parquet(tmp_path / "v.parquet")
+    with pytest.raises(InputError, match=r"several columns of vectors \(text_emb, image_emb\)"):
+        load(f"table:{tmp_path / 'v.parquet'}").image_vectors(["a"])
+    pd.DataFrame(rows).rename(columns={"image_emb": "vector"}).to_parquet(tmp_path / "v.parquet")
+    assert load(f"table:{tmp_path / 'v.parquet'}").image_vectors(["a"]).tolist() == [[1.0, 0.0]]
+
+
 def test_a_column_names_the_model_of_each_vector_in_every_kind_of_file(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
@@ -191,15 +201,38 @@ def wide(path: Path) -> Path:
 
 def arrays(path: Path) -> Path:
     scores = np.array([[1.0, 3.0], [2.0, 4.0]])
-    np.savez(path / "s.npz", image_ids=np.array(["a", "b"]), texts=np.array(["x", "y"]), scores=scores)
+    np.savez(path / "s.npz", image_ids=np.array(["a", "b"]), texts=np.array(["x", "y"]), scores_by_text=scores)
     return path / "s.npz"
 
 
-@pytest.mark.parametrize("make", [long, wide, arrays])
+def arrays_by_image(path: Path) -> Path:
+    scores = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.savez(path / "s.npz", image_ids=np.array(["a", "b"]), texts=np.array(["x", "y"]), scores_by_image=scores)
+    return path / "s.npz"
+
+
+@pytest.mark.parametrize("make", [long, wide, arrays, arrays_by_image])
 def test_scores_of_every_kind(make: Callable[[Path], Path], tmp_path: Path) -> None:
     table = import_table("scores", make(tmp_path), tmp_path / "t").table
     found = table.to_pandas(["image_id", "text_id", "score"]).set_index(["image_id", "text_id"])["score"].to_dict()
     assert found == {("a", "x"): 1, ("a", "y"): 2, ("b", "x"): 3, ("b", "y"): 4}
+
+
+@pytest.mark.parametrize("by", ["text", "image"])
+def test_the_rows_of_scores_are_texts_or_images_by_their_number(by: str, tmp_path: Path) -> None:
+    scores = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])  # two texts, three images
+    ids = {"image_ids": np.array(["a", "b", "c"]), "texts": np.array(["x", "y"])}
+    np.savez(tmp_path / "s.npz", vectors=np.ones((2, 3)), **ids, scores=scores if by == "text" else scores.T)
+    table = import_table("scores", tmp_path / "s.npz", tmp_path / "t").table.to_pandas()
+    assert table.pivot(index="text_id", columns="image_id", values="score").to_numpy().tolist() == scores.tolist()
+
+
+def test_a_square_of_scores_must_say_what_its_rows_are(tmp_path: Path) -> None:
+    """Either way it fits; taken the wrong way round, every score would be another pair's."""
+    ids = {"image_ids": np.array(["a", "b"]), "texts": np.array(["x", "y"])}
+    np.savez(tmp_path / "s.npz", scores=np.array([[1.0, 2.0], [3.0, 4.0]]), **ids)
+    with pytest.raises(InputError, match=r"it as scores_by_text= if each row is a text, as scores_by_image="):
+        import_table("scores", tmp_path / "s.npz", tmp_path / "t")
 
 
 def test_scores_that_cannot_be_read_are_told(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from equipoise.data.images import encode
 from equipoise.data.readers.files.values import plain
 from equipoise.errors import InputError
 
@@ -46,6 +47,17 @@ def records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
     return of_rows
 
 
+def _pixels(picture: Any) -> bytes:
+    """The pixels; where a palette or EXIF says how they look, as they are stored. Of a picture that cannot be read
+    nothing: its row is rejected later.
+    """
+    try:
+        plain_rgb = picture.mode == "RGB" and "exif" not in picture.info
+        return bytes(picture.tobytes() if plain_rgb else encode(picture, compress_level=0))
+    except (OSError, InputError):
+        return b""
+
+
 class RecordsDigest:
     """A hash of records, pictures and all, taken while another reads them.
 
@@ -83,7 +95,7 @@ class RecordsDigest:
         elif isinstance(value, bytes):
             self._add_bytes("bytes", value)
         elif hasattr(value, "tobytes") and hasattr(value, "convert"):
-            self._add_bytes(f"picture {value.mode} {value.size}", value.tobytes())
+            self._add_bytes(f"picture {value.mode} {value.size}", _pixels(value))
         elif value is None or isinstance(value, str | int | float):
             self._add_bytes(type(value).__name__, str(value).encode("utf-8", "surrogatepass"))
         else:

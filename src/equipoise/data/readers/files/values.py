@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import io
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.data.images import encode
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.text.labels import label_text, means_unknown
@@ -323,9 +323,7 @@ class OwnPictures:
         if isinstance(value, bytes) and value:
             return {"bytes": value, "path": None}
         if hasattr(value, "save") and hasattr(value, "convert"):
-            held = io.BytesIO()
-            value.save(held, format="PNG")
-            return {"bytes": held.getvalue(), "path": getattr(value, "filename", "") or None}
+            return {"bytes": encode(value), "path": getattr(value, "filename", "") or None}
         return self._file(value)
 
     def _file(self, value: Any) -> dict[str, Any]:

@@ -206,7 +206,12 @@ def _of_parquet(file: Path) -> Iterator[Named]:
     lists = [f.name for f in schema if hasattr(f.type, "value_type") and pa.types.is_floating(f.type.value_type)]
     wide = [f.name for f in schema if pa.types.is_floating(f.type) and f.name != MODEL]
     named = [name for name in VECTOR_NAMES if name in lists]
-    columns = (named or lists)[:1] or wide
+    columns = named or lists or wide
+    if lists and len(columns) > 1:
+        raise InputError(
+            f"{file} has several columns of vectors ({', '.join(columns)[:200]}), and which is meant is not said; keep "
+            "one of them, or save each as a file of its own"
+        )
     if key is None or not columns:
         raise InputError(
             f"{file} has no column of names and vectors (id, vector); its columns are: {', '.join(schema.names)[:200]}"
