@@ -209,3 +209,21 @@ def test_files_may_name_their_captions_differently(tmp_path):
         read_inputs([said], human, "sex", columns=CaptionColumns.named("photo", "generated text"))
     with pytest.raises(InputError, match="--caption-column 'other': no such column"):
         read_inputs([said], human, "sex", columns=CaptionColumns.named("photo", [*both.caption, "other"]))
+
+
+def test_a_row_without_the_named_caption_column_is_empty_and_never_read_from_another_column(tmp_path):
+    rows = [
+        {"image_id": 1, "text": "a man", "caption": "what a person wrote"},
+        {"image_id": 2, "text": None, "caption": "what a person wrote"},
+        {"image_id": 3, "caption": "what a person wrote"},
+    ]
+    path = write(tmp_path / "model.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    records = read_records(path, columns=CaptionColumns.named("", "text"))
+    assert [record.captions for record in records] == [("a man",), ("",), ("",)]
+
+
+def test_a_row_that_names_its_image_in_another_column_than_the_rest_of_the_file_is_refused(tmp_path):
+    rows = [{"image_id": 1, "id": 10, "caption": "a man"}, {"id": 11, "caption": "a woman"}]
+    path = write(tmp_path / "model.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"model\.jsonl:2: no 'image_id', by which other rows"):
+        read_records(path)

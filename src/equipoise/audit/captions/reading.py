@@ -195,19 +195,27 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
             rows = _csv_rows(source, _DELIMITERS[suffix])
         else:
             raise InputError(f"{source}: cannot tell the format from {suffix or 'the name'!r}; give {_KINDS}")
-    records = [_record(where, row, need_captions, columns) for where, row in rows]
-    if not records:
+    read = list(rows)
+    if not read:
         raise InputError(f"{source}: holds no {'captions' if need_captions else 'rows'}")
-    return records
+    # one column of the whole file, not of each row: where a row lacks it, another column means something else
+    present = {name for _, row in read for name in row}
+    key = next((name for name in (*columns.image_id, *ID_COLUMNS) if name in present), None)
+    own = next((name for name in columns.caption if name in present), None)
+    return [_record(where, row, need_captions, columns, key, own) for where, row in read]
 
 
-def _record(where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns) -> Record:
-    key = next((name for name in (*columns.image_id, *ID_COLUMNS) if name in row), None)
+def _record(
+    where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns, key: str | None, own: str | None
+) -> Record:
+    """One row as a record: ``key`` is the file's column of image ids, ``own`` that of captions where it was named."""
     if key is None:
         wanted = " or ".join(columns.image_id) or "image_id"
         hint = _hint("--id-column", columns.image_id, wanted, row)
         raise InputError(f"{where}: no column {wanted!r} that names the image; it has: {_listed(row)}; {hint}")
-    known = (*(name for name in columns.caption if name in row), *CAPTION_COLUMNS)
+    if key not in row:
+        raise InputError(f"{where}: no {key!r}, by which other rows of this file name their image; give every row one")
+    known = CAPTION_COLUMNS if own is None else (own,)
     column = next((name for name in known if row.get(name) is not None), None)
     texts: tuple[str, ...] = ()
     if column is not None:
@@ -217,13 +225,13 @@ def _record(where: str, row: dict[str, Any], need_captions: bool, columns: Capti
             raise InputError(f"{where}: {column!r} must be a text or a list of texts, not {_short(value)}")
         texts = tuple(many) or ("",)
     elif need_captions:
-        if any(name in row for name in known):
+        if own is not None or any(name in row for name in known):
             texts = ("",)  # present and null: an image without a caption, which is counted
         else:
             wanted = " or ".join(columns.caption) or "caption"
             hint = _hint("--caption-column", columns.caption, wanted, row)
             raise InputError(f"{where}: no column {wanted!r}; it has: {_listed(row)}; {hint}")
-    others = {name: value for name, value in row.items() if name != key and name not in known}
+    others = {name: value for name, value in row.items() if name not in (key, *columns.caption, *CAPTION_COLUMNS)}
     return Record(where, image_name(row[key], where), texts, others, tuple(n for n in (key, column) if n))
 
 
