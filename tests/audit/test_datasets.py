@@ -392,6 +392,61 @@ def test_objects_of_a_file_are_whole_words(tmp_path, shape):
     assert set(found.axes[0].leanings["object"].table["item"]) == {"car", "dog", "hot dog"}
 
 
+@pytest.mark.parametrize("place", ["annotations", "images"])
+def test_groups_that_a_coco_file_gives_are_not_guessed_from_its_captions(tmp_path, place):
+    data = {
+        "images": [{"id": 1, "width": 3}, {"id": 2, "width": 3}],
+        "annotations": [{"image_id": i, "caption": text} for i, text in ((1, "A man"), (1, "A man"), (2, "A woman"))],
+    }
+    for entry in data[place]:
+        entry["gender"] = "female" if entry.get("image_id", entry.get("id")) == 1 else "male"
+    path = tmp_path / "captions.json"
+    path.write_text(json.dumps(data))
+    dataset = read_dataset(path)
+    assert dataset.frame["gender"].tolist() == ["female", "male"]
+    assert "width" not in dataset.frame
+    assert dataset.labelled_by == {"gender": "the table"}
+
+
+def test_what_a_coco_file_says_of_an_image_counts_before_what_it_says_of_one_caption(tmp_path):
+    data = {
+        "images": [{"id": 1, "gender": None}, {"id": 2, "gender": "female"}, {"id": 3, "gender": "male"}],
+        "annotations": [
+            {"image_id": 1, "caption": "A man", "gender": "male"},
+            {"image_id": 1, "caption": "A man and a woman", "gender": None},
+            {"image_id": 2, "caption": "A woman", "gender": "female"},
+            {"image_id": 3, "caption": "A man", "gender": "male"},
+        ],
+    }
+    path = tmp_path / "captions.json"
+    path.write_text(json.dumps(data))
+    assert read_dataset(path).groups["gender"].labels.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_image_whose_rows_differ_is_undefined_in_whatever_order_they_come(tmp_path, order):
+    rows = [
+        ("a", "x", "male", "dog"),
+        ("a", "y", "female", "cat"),
+        ("b", "x", "N/A", ""),
+        ("b", "y", "female", "dog"),
+        ("c", "x", "Male", "cat"),
+        ("c", "y", "male ", "cat"),
+    ][::order]
+    path = tmp_path / "captions.csv"
+    path.write_text("image_id,caption,gender,objects\n" + "".join(",".join(row) + "\n" for row in rows))
+    dataset = read_dataset(path)
+    groups = dataset.groups["gender"]
+    named = {
+        image: groups.names[g].lower() if g >= 0 else None
+        for image, g in zip("abc"[::order], groups.labels, strict=True)
+    }
+    assert named == {"a": None, "b": "female", "c": "male"}
+    assert "gender: 1 image undefined, because the rows of the image differ" in dataset.notes
+    held = dict(zip(dataset.frame["image_id"], dataset.frame["objects"], strict=True))
+    assert set(held["a"]) == {"cat", "dog"}
+
+
 def test_a_column_of_the_axis_gives_way_to_the_one_that_is_named(tmp_path):
     file = _written(tmp_path / "x.csv", "image_id,caption,gender,sex\na,x,,f\nb,y,z,m\n")
     dataset = read_dataset(file, axes=["gender=sex"])
@@ -427,7 +482,11 @@ def test_captions_of_one_word_have_no_map(tmp_path):
         (lambda p: _written(p / "x.json", "{"), {}, "not valid JSON"),
         (lambda p: _written(p / "x.json", "[]"), {}, "holds no captions"),
         (lambda p: _written(p / "x.json", '{"annotations": []}'), {}, "holds no captions"),
-        (lambda p: _written(p / "x.json", '{"annotations": [{"caption": "a"}]}'), {}, "annotation 0 has no image_id"),
+        (
+            lambda p: _written(p / "x.json", '{"annotations": [{"caption": "a"}]}'),
+            {},
+            "annotation 0: no column 'image_id'",
+        ),
         (lambda p: captions_file(p / "x.json", {1: ["a dog"]}), {}, "no caption names one of male, female"),
         (lambda p: captions_file(p / "x.json", {1: ["a man"]}), {"axes": ["gendre"]}, "did you mean 'gender'"),
         (lambda p: captions_file(p / "x.json", {1: ["a man"]}), {"lexicon": "liq"}, "did you mean 'lic'"),

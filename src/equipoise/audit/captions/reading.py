@@ -41,6 +41,10 @@ __all__ = [
 ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
 """Where a row says which image it is about; the first that is there counts."""
 CAPTION_COLUMNS = ("caption", "captions")
+_COCO_IMAGE = frozenset(
+    {*ID_COLUMNS, *CAPTION_COLUMNS, "width", "height", "license", "flickr_url", "coco_url", "date_captured"}
+)
+"""What a COCO file says of an image that is no label of it."""
 MAX_LINE = 1_000_000
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _KINDS = ".json, .jsonl, .csv, .tsv or a table's folder"
@@ -265,9 +269,11 @@ def _json_rows(path: Path, need_captions: bool) -> Iterator[tuple[str, dict[str,
     if isinstance(data, dict) and isinstance(data.get("annotations"), list):
         if need_captions:
             refuse_boxes(data["annotations"], path)
+        of_images = _image_fields(data.get("images"))
         for where, row in _entries(data["annotations"], path, "annotation"):
             # the id of a COCO annotation is its own, not its image's
-            yield where, {name: value for name, value in row.items() if name not in ("id", "category_id", "bbox")}
+            own = {name: value for name, value in row.items() if name not in ("id", "category_id", "bbox")}
+            yield where, own | of_images.get(str(own.get("image_id")), {})
         return
     if isinstance(data, list):
         yield from _entries(data, path, "entry")
@@ -276,6 +282,15 @@ def _json_rows(path: Path, need_captions: bool) -> Iterator[tuple[str, dict[str,
         f"{path}: expected a list of {{image_id, caption}} (COCO results) or an object with 'annotations' (COCO "
         f"captions), found {_short(data)}"
     )
+
+
+def _image_fields(images: Any) -> dict[str, dict[str, Any]]:
+    """What a COCO file says of its images beside COCO's own fields (a group, perhaps), by id."""
+    entries = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
+    return {
+        str(image.get("id")): {name: value for name, value in image.items() if name not in _COCO_IMAGE}
+        for image in entries
+    }
 
 
 def refuse_boxes(annotations: list[Any], path: str | Path) -> None:
