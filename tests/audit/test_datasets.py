@@ -335,6 +335,15 @@ def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp
     assert len(set(replace(dataset, frame=jobs).sources)) == 4  # sets of one name and two subjects are two
 
 
+@pytest.mark.parametrize("source", [42, 42.0, "42", "42.0"])
+def test_a_source_is_its_image_however_its_number_was_written(tmp_path, source):
+    rows = [{"image_id": 42, "caption": "a man"}, {"image_id": 44, "caption": "a woman"}]
+    rows += [{"image_id": 43, "caption": "a woman", "source_id": source}]
+    path = tmp_path / "captions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read_dataset(path).sources.tolist() == ["image 42", "image 44", "image 42"]
+
+
 def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path):
     texts = {i: ["A man with a dog", "A person outside"] for i in range(40)}
     found = audit_dataset(captions_file(tmp_path / "c.json", texts), settings=FAST)

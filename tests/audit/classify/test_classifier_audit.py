@@ -108,6 +108,21 @@ def test_the_numbers_are_those_of_the_metrics_and_the_planted_leaning_is_found(w
         audit_classifier(files / "long.csv", files / "labels.csv", tmp_path / "run", settings=QUICK)
 
 
+def test_an_original_is_found_by_a_number_that_a_spreadsheet_wrote_with_decimals(world, tmp_path):
+    _, gender, truth, scores = world
+    shown = [";".join(n for n, there in zip(OBJECTS, row, strict=True) if there) for row in truth]
+    pd.DataFrame({"image_id": range(200), "objects": shown, "gender": gender}).to_csv(tmp_path / "labels.csv")
+    pd.DataFrame(scores, columns=OBJECTS).assign(image_id=range(200), gender=gender).to_csv(tmp_path / "said.csv")
+    origins = [*range(199), None]  # the empty cell makes pandas write 0.0, 1.0, ...
+    parts = pd.DataFrame({"image_id": [f"part{i}" for i in range(200)], "source_id": origins, "gender": gender})
+    parts.to_csv(tmp_path / "parts.csv", index=False)
+    audit = audit_classifier(
+        tmp_path / "said.csv", tmp_path / "labels.csv", inpainted=tmp_path / "parts.csv", settings=QUICK
+    )
+    delta = audit.results[audit.results["metric"] == "artefact_delta"]
+    assert delta["n"].tolist() == [199]
+
+
 def test_predictions_without_scores_have_no_map_and_missing_images_are_told(world, files):
     ids, _, truth, _ = world
     rows = [(i, n) for i, row in zip(ids[:150], truth, strict=False) for n, t in zip(OBJECTS, row, strict=True) if t]

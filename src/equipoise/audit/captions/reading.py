@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -33,6 +33,7 @@ __all__ = [
     "image_name",
     "is_empty",
     "items_of",
+    "origin_name",
     "read_records",
     "refuse_boxes",
     "suffix_of",
@@ -76,6 +77,17 @@ def image_name(value: Any, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
         raise InputError(f"{where}: the image id is {value!r}; give a number or a text")
     return str(value).strip()
+
+
+def origin_name(value: Any, where: str, ids: Container[str]) -> str:
+    """The name of the image that another was made from; spreadsheets write 42 as 42.0 in a column with empty cells.
+
+    >>> origin_name("42.0", "x", {"42"}), origin_name(42.0, "x", {"42"}), origin_name("v1.0", "x", {"v1.0"})
+    ('42', '42', 'v1.0')
+    """
+    name = image_name(value, where)
+    whole = name.removesuffix(".0")
+    return whole if name not in ids and whole in ids else name
 
 
 def is_empty(cell: Any) -> bool:

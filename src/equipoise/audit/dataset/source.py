@@ -17,6 +17,7 @@ from equipoise.audit.captions.reading import (
     CaptionColumns,
     is_empty,
     items_of,
+    origin_name,
     read_records,
     suffix_of,
 )
@@ -199,6 +200,9 @@ def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
     for name, images in apart.items():
         for image in images:
             rows[image][name] = None
+    for row in rows.values():
+        if row.get("source_id") is not None:
+            row["source_id"] = origin_name(row["source_id"], f"{path}: the source_id of {row['image_id']!r}", rows)
     frame = pd.DataFrame(list(rows.values()))
     frame.attrs[APART] = apart
     return frame
