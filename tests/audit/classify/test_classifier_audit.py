@@ -183,6 +183,32 @@ def test_an_image_without_a_best_label_has_no_group(tmp_path, female, male, grou
     assert read_image_labels(tmp_path / "long.csv", ["gender"]).values == {"gender": groups}
 
 
+def test_rows_that_give_an_image_two_groups_are_refused_and_unknown_gives_way(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("image_id,label,gender\na,dog,N/A\na,cat,female\nb,dog,Male\nb,cat,male\n")
+    assert read_image_labels(path, ["gender"]).values["gender"] == {"a": "female", "b": "Male"}
+    path.write_text("image_id,label,gender\na,dog,male\na,cat,female\n")
+    with pytest.raises(InputError, match="'a' is 'male' on gender in one row and 'female' in another"):
+        read_image_labels(path, ["gender"])
+
+
+@pytest.mark.parametrize("scores", [[0.9, 0.1], [0.1, 0.9]])
+def test_an_object_of_several_boxes_has_the_score_of_its_best(tmp_path, scores):
+    path = tmp_path / "boxes.jsonl"
+    path.write_text(json.dumps({"image_id": "a", "objects": ["dog", "dog"], "scores": scores}))
+    assert read_image_labels(path).scores == {"a": {"dog": 0.9}}
+
+
+def test_what_is_not_listed_is_not_predicted_however_low_the_threshold(tmp_path):
+    (tmp_path / "labels.csv").write_text("image_id,objects,gender\na,dog,male\nb,cat,female\nc,dog;cat,male\n")
+    rows = [("a", "dog", 0.9), ("b", "dog", 0.4), ("c", "cat", 0.0)]
+    said = [{"image_id": image, "objects": [name], "scores": [score]} for image, name, score in rows]
+    (tmp_path / "top1.jsonl").write_text("\n".join(map(json.dumps, said)))
+    read = read_classifier_inputs(tmp_path / "top1.jsonl", tmp_path / "labels.csv", threshold=0.0)
+    assert read.labels == ("cat", "dog")
+    assert read.predicted.tolist() == [[0, 1], [0, 1], [1, 0]]
+
+
 def test_lists_and_scores_must_be_as_long(files):
     (files / "bad.jsonl").write_text('{"image_id": "a", "objects": ["x", "y"], "scores": [1]}', encoding="utf-8")
     with pytest.raises(InputError, match="2 objects and 1 scores"):

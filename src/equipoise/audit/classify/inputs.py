@@ -17,7 +17,7 @@ from equipoise.data.schema import AXES, schema_for
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats
 from equipoise.measure.groups import Groups
-from equipoise.text.labels import read_labels
+from equipoise.text.labels import means_unknown, read_labels, same_label
 
 __all__ = ["ClassifierInputs", "ImageLabels", "axes_of", "read_classifier_inputs", "read_image_labels"]
 
@@ -56,8 +56,9 @@ def read_image_labels(
 
     One of three shapes. Long: ``image_id, label, score`` (without ``score``: the image has the label). Lists: a column
     ``objects`` or ``labels`` (or ``column``) with a list, or text with semicolons, and optionally ``scores``, a list as
-    long. Wide: one column of numbers per label. Groups are in columns named by ``axes``, or given as labels
-    ``axis:group``, of which the highest counts (none on a tie, or where all are 0 in a file of 0 and 1).
+    long; of a label that an image lists several times the highest score counts. Wide: one column of numbers per label.
+    Groups are in columns named by ``axes``, or given as labels ``axis:group``, of which the highest counts (none on a
+    tie, or where all are 0 in a file of 0 and 1). Rows that give one image two groups are refused.
     ``need_labels=False`` reads groups alone.
     """
     rows = _rows(Path(path))
@@ -68,7 +69,7 @@ def read_image_labels(
         raise InputError(f"{path}: no column {column!r}; it has: {', '.join(columns)}")
     for axis in axes:
         if axis in columns:
-            labels.values[axis] = {i: str(row[axis]) for i, row in rows if not is_empty(row.get(axis))}
+            labels.values[axis] = _one_group_each(path, axis, rows)
     if "source_id" in columns:
         labels.sources = {i: str(row["source_id"]) for i, row in rows if not is_empty(row.get("source_id"))}
     if "label" in columns and listed is None:
@@ -107,6 +108,24 @@ def _rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(record.image_id, dict(record.fields)) for record in read_records(path, need_captions=False)]
 
 
+def _one_group_each(path: str | Path, axis: str, rows: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, str]:
+    """The group of each image that has one; rows of an image (one per label) that name two are refused."""
+    values: dict[str, str] = {}
+    for image, row in rows:
+        cell = row.get(axis)
+        if is_empty(cell):
+            continue
+        before = values.get(image)
+        if before is None or means_unknown(before):
+            values[image] = str(cell)
+        elif not same_label(before, cell) and not means_unknown(cell):
+            raise InputError(
+                f"{path}: the image {image!r} is {before!r} on {axis} in one row and {str(cell)!r} in another; give it "
+                "one group, or leave the cells empty"
+            )
+    return values
+
+
 def _refuse_twice(path: str | Path, ids: Iterable[str]) -> None:
     seen: set[str] = set()
     for image in ids:
@@ -134,8 +153,10 @@ def _read_lists(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]],
         scores = items_of(row.get("scores"), where) if labels.graded else [1.0] * len(names)
         if len(names) != len(scores):
             raise InputError(f"{where} has {len(names)} {column} and {len(scores)} scores; give one each")
-        for name, score in zip(names, scores, strict=True):
-            labels.scores[image][str(name)] = _number(score, labels.source, image, str(name))
+        for name, score in zip(map(str, names), scores, strict=True):
+            # a detector lists an object once per box: the image has it as surely as its best box says
+            number = _number(score, labels.source, image, name)
+            labels.scores[image][name] = max(number, labels.scores[image].get(name, number))
 
 
 def _read_wide(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> None:
@@ -235,7 +256,7 @@ def read_classifier_inputs(
 ) -> ClassifierInputs:
     """Read predictions and labels and keep what both have; what falls out is told in the notes.
 
-    A label is predicted where its score is at least ``threshold``.
+    A label is predicted where its score is at least ``threshold``; one that is not listed for an image is not.
     """
     known = axes_of(labels, axes)
     shown = read_image_labels(labels, known, column=column)
@@ -268,7 +289,10 @@ def read_classifier_inputs(
         scores = _table(said, ids, names, lowest)
         if not said.complete and any(len(said.scores[image]) < len(names) for image in ids):
             notes.append(f"{predictions}: a label that is not given to an image counts as a score of {lowest:g}")
-    predicted = _table(said, ids, names, 0.0) if scores is None else (scores >= threshold).astype(np.float64)
+    predicted = _table(said, ids, names, 0.0)
+    if scores is not None:
+        # what was not listed was not predicted, however low the threshold
+        predicted = (_table(said, ids, names, -math.inf) >= threshold).astype(np.float64)
     groups, guessed = _groups(shown, said, ids)
     for of_axis in groups.values():
         notes += of_axis.notes
