@@ -52,6 +52,18 @@ def test_the_table_has_bias_left_quality_right_and_marks_best_and_worst(table):
     assert text.splitlines()[-1].split() == ["by", "chance", "0.0", "25.0", "2.25", "|"]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_worst_ratio_is_the_same_whichever_group_is_on_top(turned):
+    numbers = {"few": 1.2, "many": 3.5}  # 1.9 times too seldom, 1.6 times too often
+    rows = [
+        (name, "ratio", None, (1 / value, None, None, 1 / 2.25) if turned else (value, None, None, 2.25))
+        for name, value in numbers.items()
+    ]
+    lines = {line.split()[0]: line.split()[1] for line in caption_table(results(*rows)).splitlines() if line.strip()}
+    assert lines["few"].endswith("!")
+    assert lines["many"].endswith("*")
+
+
 def test_published_values_stand_below(table):
     text = caption_table(table, published=published_values("lic", "gender"))
     published = [line for line in text.splitlines() if "published" in line]
