@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
 
 SUITE = "captions"
+OBJECTS = "--objects"
 _SHUFFLES = 199
 MANY_MODELS = 10
 """Beyond so many models 200 shuffles could not show one of them beyond chance, adjusted for all."""
@@ -312,11 +313,12 @@ class CaptionMeasures:
 
     def _dba(self, objects: Mapping[str, frozenset[str]]) -> None:
         ids = [name for name in self.ids if name in objects]
+        listed = {image for file, image, _ in self.inputs.dropped.rows if file == OBJECTS}  # once for all models
         for name in self.ids:
-            if name not in objects:
-                self.inputs.dropped.add("--objects", name, "no objects known")
+            if name not in objects and name not in listed:
+                self.inputs.dropped.add(OBJECTS, name, "no objects known")
         if not ids:
-            raise InputError("--objects: knows none of the labelled images; the ids have nothing in common")
+            raise InputError(f"{OBJECTS}: knows none of the labelled images; the ids have nothing in common")
         names = sorted(set().union(*(objects[name] for name in ids)))
         if not names:
             self._note("DBA is left out: no image holds an object besides persons")
