@@ -305,16 +305,20 @@ def _process_coco(reader: _Lines, out: IO[str], operation: Operation, column: st
             summary.count(old, new)
             annotation[column] = new if isinstance(annotation[column], list) else new[0]
     else:
-        by_image: dict[Any, list[str]] = {}
+        by_image: dict[str, list[str]] = {}
+        ids: dict[str, Any] = {}
         for number, (annotation, captions, outcome) in enumerate(zip(annotations, texts, outcomes, strict=True)):
             annotation[label] = outcome
-            image_id = _image_id(annotation.get("image_id"), f"{reader.name}: annotation {number}: 'image_id'")
-            by_image.setdefault(image_id, []).extend(captions)
+            key = _image_key(annotation.get("image_id"), f"{reader.name}: annotation {number}: 'image_id'")
+            ids.setdefault(key, annotation["image_id"])
+            by_image.setdefault(key, []).extend(captions)
         summary.unit = "images"
         images = _images(data.get("images"), reader.name)
-        listed = {_image_id(image.get("id"), f"{reader.name}: image {n}: 'id'") for n, image in enumerate(images)}
-        images += [{"id": key} for key in by_image if key not in listed]
-        in_images = [by_image.get(image.get("id"), []) for image in images]
+        listed = [_image_key(image.get("id"), f"{reader.name}: image {n}: 'id'") for n, image in enumerate(images)]
+        known = set(listed)
+        further = [key for key in by_image if key not in known]
+        images += [{"id": ids[key]} for key in further]
+        in_images = [by_image.get(key, []) for key in (*listed, *further)]
         for image, captions, outcome in zip(images, in_images, operation.work(in_images), strict=True):
             summary.count(captions, outcome)
             image[label] = outcome
@@ -329,10 +333,11 @@ def _images(given: Any, where: str) -> list[dict[str, Any]]:
     return list(given or [])
 
 
-def _image_id(value: Any, what: str) -> Any:
-    if isinstance(value, (list, dict)):
-        raise InputError(f"{what} must be a number or text, not {type(value).__name__}")
-    return value
+def _image_key(value: Any, what: str) -> str:
+    """The id of an image as text: 42, 42.0 and "42" are one image."""
+    if value is None or isinstance(value, (list, dict)):
+        raise InputError(f"{what} must be a number or text, not {'null' if value is None else type(value).__name__}")
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
 def _texts(data: dict[str, Any], column: str, where: str) -> list[str]:
