@@ -123,6 +123,18 @@ def test_an_original_is_found_by_a_number_that_a_spreadsheet_wrote_with_decimals
     assert delta["n"].tolist() == [199]
 
 
+def test_axes_that_share_the_names_of_groups_keep_their_own_recalls(files):
+    labels = pd.read_csv(files / "labels.csv").rename(columns={"skin_tone": "second_gender"})
+    labels["second_gender"] = labels["second_gender"].map({"light": "female", "dark": "male"})
+    labels.to_csv(files / "two.csv", index=False)
+    axes = ["gender", "second_gender"]
+    both = audit_classifier(files / "wide.csv", files / "two.csv", axes=axes, settings=QUICK).labels
+    for axis, columns in (("gender", "recall of {}"), ("second_gender", "recall of {} (second_gender)")):
+        alone = audit_classifier(files / "wide.csv", files / "two.csv", axes=[axis], settings=QUICK).labels
+        for group in ("female", "male"):
+            assert both[columns.format(group)].tolist() == alone[f"recall of {group}"].tolist()
+
+
 def test_predictions_without_scores_have_no_map_and_missing_images_are_told(world, files):
     ids, _, truth, _ = world
     rows = [(i, n) for i, row in zip(ids[:150], truth, strict=False) for n, t in zip(OBJECTS, row, strict=True) if t]

@@ -244,7 +244,8 @@ class _Measures:
         for group, estimate in recall.by_group.items():
             self.findings.add(estimate, metric="object_recall", axis=axis, group=group)
         for group, recalls in zip(recall.groups, recall.by_label, strict=True):
-            table[f"recall of {group}"] = recalls
+            name = f"recall of {group}"  # groups of two axes may have one name
+            table[f"{name} ({axis})" if name in table else name] = recalls
 
     def _ratios(self, axis: str, groups: Groups, further: Mapping[str, ImageLabels]) -> None:
         guessed = self.inputs.predicted_groups.get(axis)
