@@ -221,6 +221,19 @@ def test_what_is_not_listed_is_not_predicted_however_low_the_threshold(tmp_path)
     assert read.predicted.tolist() == [[0, 1], [0, 1], [1, 0]]
 
 
+def test_labels_under_other_names_are_told_and_not_counted_as_missed(tmp_path):
+    (tmp_path / "labels.csv").write_text("image_id,objects,gender\na,dog,male\nb,cat,female\nc,dog;cat,male\n")
+    said = tmp_path / "long.csv"
+    said.write_text("image_id,label,score\na,Dog,0.9\nb,Cat,0.9\n c,Dog,0.9\n")
+    with pytest.raises(
+        InputError, match=r"predicts none of the labels in .*, such as 'cat', but others, such as 'Cat'"
+    ):
+        read_classifier_inputs(said, tmp_path / "labels.csv")
+    said.write_text("image_id,label,score\na,dog,0.9\nb,Cat,0.9\nc,dog,0.9\n")
+    notes = "\n".join(read_classifier_inputs(said, tmp_path / "labels.csv").notes)
+    assert "never predicts 1 label, such as 'cat' (it has 'Cat'; if they are the same, give them one name)" in notes
+
+
 def test_lists_and_scores_must_be_as_long(files):
     (files / "bad.jsonl").write_text('{"image_id": "a", "objects": ["x", "y"], "scores": [1]}', encoding="utf-8")
     with pytest.raises(InputError, match="2 objects and 1 scores"):

@@ -14,7 +14,8 @@ import pandas as pd
 from equipoise.audit.captions.reading import image_name, is_empty, items_of, read_records, suffix_of
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.schema import AXES, schema_for
-from equipoise.errors import InputError
+from equipoise.errors import InputError, closest
+from equipoise.formatting import plural
 from equipoise.measure.arrays import Floats
 from equipoise.measure.groups import Groups
 from equipoise.text.labels import means_unknown, read_labels, same_label
@@ -275,13 +276,18 @@ def read_classifier_inputs(
     present = {name for image in ids for name, value in shown.scores[image].items() if value}
     if not present:
         raise InputError(f"{labels}: none of the {len(ids):,} images that are predicted has a label")
-    names = sorted(present & set(said.names) if said.complete else present)
-    if not names:
-        raise InputError(
-            f"{predictions}: predicts none of the labels in {labels}, such as {min(present, default='')!r}"
-        )
-    notes += _left_out(str(predictions), len(set(said.names) - present), "labels that no image has")
+    listed = set(said.names)
+    if not present & listed:
+        some, other = min(present), f", but others, such as {min(listed)!r}" if listed else ""
+        raise InputError(f"{predictions}: predicts none of the labels in {labels}, such as {some!r}{other}")
+    names = sorted(present & listed if said.complete else present)
+    notes += _left_out(str(predictions), len(listed - present), "labels that no image has")
     notes += _left_out(str(labels), len(present) - len(names), "labels that are not predicted")
+    never = [name for name in names if name not in listed]
+    if never:
+        near = closest(never[0], listed - present, n=1)
+        like = f" (it has {near[0]!r}; if they are the same, give them one name)" if near else ""
+        notes.append(f"{predictions}: never predicts {plural(len(never), 'label')}, such as {never[0]!r}{like}")
     scores = None
     if said.graded:
         every = [value for image in ids for value in said.scores[image].values()]
