@@ -15,11 +15,14 @@ from typer.testing import CliRunner
 from equipoise.audit import compare
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.dataset.source import read_dataset
+from equipoise.audit.dataset.text import _leaning_rows
 from equipoise.cli.dataset import dataset as command
 from equipoise.data import Table
 from equipoise.data.labels import label_layer
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
+from equipoise.measure.dataset import cooccurrence, presence_of
+from equipoise.measure.groups import Groups
 from equipoise.report import verdict_of, write_into
 from equipoise.report.verdict.outcomes import Conclusion, margin_text, read_row
 
@@ -472,6 +475,14 @@ def test_tables_of_intervals_say_their_level(tmp_path):
              if "interval " in line]  # fmt: skip
     assert len(heads) == 3
     assert all("80% interval" in line for line in heads)
+
+
+def test_an_item_of_one_source_has_an_empty_cell_for_its_interval():
+    groups = Groups.from_values((["m"] * 20 + ["f"] * 20) * 2)
+    presence, names = presence_of([["tie"]] * 20 + [[]] * 60)
+    leaning = cooccurrence(groups, presence, names, clusters=np.repeat([0, 1], 40))
+    _, row, _ = _leaning_rows(leaning, "word", 0.05, "95% interval")
+    assert row.split() == ["tie", "m", "20", "1.000", "0.500", "+0.500", "0.002"]
 
 
 def test_captions_of_one_word_have_no_map(tmp_path):

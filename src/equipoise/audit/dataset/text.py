@@ -300,7 +300,7 @@ def _leaning_rows(leaning: Leaning, kind: str, level: float, interval: str) -> l
             str(r["group"]),
             f"{r['n']:,}",
             plain(r["share"]),
-            f"[{r['ci_low']:.3f}, {r['ci_high']:.3f}]",
+            brackets(r["ci_low"], r["ci_high"]),
             plain(r["even"]),
             f"{r['excess']:+.3f}",
             p_plain(r["p_adjusted"]),
