@@ -477,6 +477,13 @@ def test_tables_of_intervals_say_their_level(tmp_path):
     assert all("80% interval" in line for line in heads)
 
 
+def test_columns_are_named_only_where_there_are_some_to_name(small, tmp_path):
+    lines = _written(tmp_path / "captions.txt", "a man\na woman\n")
+    for source, what in ((small.path, "a table"), (lines, "lines of text without columns")):
+        with pytest.raises(InputError, match=f"{what}.*; leave out --id-column and --caption-column"):
+            audit_dataset(source, caption_column="text", settings=FAST)
+
+
 def test_an_item_of_one_source_has_an_empty_cell_for_its_interval():
     groups = Groups.from_values((["m"] * 20 + ["f"] * 20) * 2)
     presence, names = presence_of([["tie"]] * 20 + [[]] * 60)

@@ -227,3 +227,11 @@ def test_a_row_that_names_its_image_in_another_column_than_the_rest_of_the_file_
     path = write(tmp_path / "model.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match=r"model\.jsonl:2: no 'image_id', by which other rows"):
         read_records(path)
+
+
+def test_the_column_of_ids_may_be_that_of_the_labels_alone(files):
+    write(files / "photos.csv", "photo,gender\n" + "".join(f"{i},{g}\n" for i, g in GENDER.items()))
+    columns = CaptionColumns.named("photo")
+    assert len(read_inputs([files / "oscar.json"], None, files / "photos.csv", columns=columns).labels) == 4
+    with pytest.raises(InputError, match=r"--id-column 'foto': no such column in .*oscar\.json or .*labels\.csv"):
+        read_inputs([files / "oscar.json"], None, files / "labels.csv", columns=CaptionColumns.named("foto"))

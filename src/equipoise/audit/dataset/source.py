@@ -104,6 +104,9 @@ def read_dataset(
     path = Path(source)
     if not path.exists():
         raise InputError(f"{path}: no such table or captions file{like_it(path)}")
+    if columns != USUAL and (path.is_dir() or suffix_of(path) == ".txt"):
+        what = "a table, whose columns have names of their own" if path.is_dir() else "lines of text without columns"
+        raise InputError(f"{path}: {what}; leave out --id-column and --caption-column")
     if path.is_dir():
         frame, known = _from_table(path, layers, limit, sample, seed)
     else:
