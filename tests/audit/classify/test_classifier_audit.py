@@ -234,6 +234,14 @@ def test_labels_under_other_names_are_told_and_not_counted_as_missed(tmp_path):
     assert "never predicts 1 label, such as 'cat' (it has 'Cat'; if they are the same, give them one name)" in notes
 
 
+@pytest.mark.parametrize("cell", ["", "nan", "NA", "-inf"])
+def test_a_label_is_not_lost_for_all_where_one_image_lacks_its_number(tmp_path, cell):
+    (tmp_path / "labels.csv").write_text("image_id,objects,gender\na,dog,male\nb,cat,female\nc,dog;cat,male\n")
+    (tmp_path / "wide.csv").write_text(f"image_id,dog,cat\na,0.9,0.1\nb,{cell},0.8\nc,0.7,0.7\n")
+    with pytest.raises(InputError, match="the column 'dog' has no number for the image 'b'"):
+        read_classifier_inputs(tmp_path / "wide.csv", tmp_path / "labels.csv")
+
+
 def test_lists_and_scores_must_be_as_long(files):
     (files / "bad.jsonl").write_text('{"image_id": "a", "objects": ["x", "y"], "scores": [1]}', encoding="utf-8")
     with pytest.raises(InputError, match="2 objects and 1 scores"):

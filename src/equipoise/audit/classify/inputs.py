@@ -173,7 +173,7 @@ def _refuse_gaps(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]]
     for name in columns:
         if name in _NO_LABELS:
             continue
-        without = [image for image, row in rows if is_empty(row.get(name))]
+        without = [image for image, row in rows if _is_gap(row.get(name))]
         numbers = sum(_is_number(row.get(name)) for _, row in rows)
         if without and numbers and numbers + len(without) == len(rows):
             raise InputError(
@@ -205,10 +205,20 @@ def _take_groups(labels: ImageLabels, axes: Sequence[str]) -> None:
 
 
 def _is_number(value: Any) -> bool:
+    return _parses(value) and math.isfinite(float(value))
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether a cell stands for a number that is not there: empty, "NA" or "nan", or infinite."""
+    return is_empty(value) or (not _is_number(value) and (means_unknown(value) or _parses(value)))
+
+
+def _parses(value: Any) -> bool:
     try:
-        return math.isfinite(float(value))
+        float(value)
     except (TypeError, ValueError):
         return False
+    return True
 
 
 def _number(value: Any, source: str, image: str, name: str) -> float:
