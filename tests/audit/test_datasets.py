@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from scipy import sparse
+from scipy import stats as sps
 from typer.testing import CliRunner
 
 from equipoise.audit import compare
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.dataset.source import read_dataset
-from equipoise.audit.dataset.text import _leaning_rows
+from equipoise.audit.dataset.text import _inflation, _leaning_rows
 from equipoise.cli.dataset import dataset as command
 from equipoise.data import Table
 from equipoise.data.labels import label_layer
@@ -475,6 +477,15 @@ def test_tables_of_intervals_say_their_level(tmp_path):
              if "interval " in line]  # fmt: skip
     assert len(heads) == 3
     assert all("80% interval" in line for line in heads)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+def test_intervals_of_activities_from_few_sources_are_those_of_student_at_any_level(level):
+    sides, sources = np.repeat([0, 1, 0, 1], 5), np.repeat(np.arange(4), 5)
+    wider = _inflation(sparse.csr_matrix(np.ones((20, 1))), sides, sources, level)
+    # every source is of one side: five mentions in one, 4 / 3 for four sources
+    reach = sps.norm.ppf(0.5 + level / 2) * wider[0]
+    assert reach == pytest.approx(np.sqrt(5 * 4 / 3) * sps.t.ppf(0.5 + level / 2, 3))
 
 
 def test_columns_are_named_only_where_there_are_some_to_name(small, tmp_path):
