@@ -235,3 +235,17 @@ def test_the_column_of_ids_may_be_that_of_the_labels_alone(files):
     assert len(read_inputs([files / "oscar.json"], None, files / "photos.csv", columns=columns).labels) == 4
     with pytest.raises(InputError, match=r"--id-column 'foto': no such column in .*oscar\.json or .*labels\.csv"):
         read_inputs([files / "oscar.json"], None, files / "labels.csv", columns=CaptionColumns.named("foto"))
+
+
+@pytest.mark.parametrize("groups", [("male", "female"), ()])
+def test_labels_that_all_contradict_each_other_are_a_sentence(files, groups):
+    pairs = [("male", "female"), ("female", "male")] * 2
+    both = "".join(f"{i},{first}\n{i},{second}\n" for i, (first, second) in zip(CAPTIONS, pairs, strict=True))
+    write(files / "both.csv", "image_id,gender\n" + both)
+    with pytest.raises(InputError, match=r"0 groups \(none\) besides 4 images with two labels"):
+        read_inputs([files / "oscar.json"], None, files / "both.csv", groups=groups)
+
+
+def test_a_group_that_is_asked_for_twice_is_one_group(files):
+    with pytest.raises(InputError, match=r"1 group \(male\); bias needs at least two"):
+        read_inputs([files / "oscar.json"], None, files / "labels.csv", groups=("male", "male"))

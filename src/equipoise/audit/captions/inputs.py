@@ -361,7 +361,7 @@ def _one_label_each(
     for name, (path, reason) in bad.items():
         dropped.add(path, name, reason)
         del labels[name]
-    used = tuple(groups) or tuple(sorted(set(labels.values())))
+    used = tuple(dict.fromkeys(groups) if groups and labels else sorted(set(labels.values())))
     if len(used) < 2:
         apart = sum(reason == TWO_LABELS for _, reason in bad.values())
         why = f" besides {plural(apart, 'image')} with two labels" if apart else ""
