@@ -242,6 +242,16 @@ def test_a_label_is_not_lost_for_all_where_one_image_lacks_its_number(tmp_path, 
         read_classifier_inputs(tmp_path / "wide.csv", tmp_path / "labels.csv")
 
 
+def test_predicted_groups_that_are_the_labels_themselves_are_told(world, files):
+    ids, gender, _, scores = world
+    told = "gives every image the gender of its label"
+    assert told in "\n".join(read_classifier_inputs(files / "wide.csv", files / "labels.csv").notes)
+    guesses = np.where(np.arange(200) == 1, "female", gender)
+    assert gender[1] == "male"
+    pd.DataFrame(scores, columns=OBJECTS).assign(image_id=ids, gender=guesses).to_csv(files / "own.csv", index=False)
+    assert told not in "\n".join(read_classifier_inputs(files / "own.csv", files / "labels.csv").notes)
+
+
 def test_lists_and_scores_must_be_as_long(files):
     (files / "bad.jsonl").write_text('{"image_id": "a", "objects": ["x", "y"], "scores": [1]}', encoding="utf-8")
     with pytest.raises(InputError, match="2 objects and 1 scores"):

@@ -312,6 +312,12 @@ def read_classifier_inputs(
     groups, guessed = _groups(shown, said, ids)
     for of_axis in groups.values():
         notes += of_axis.notes
+    notes += [
+        f"{predictions}: gives every image the {axis} of its label; if that is the label and not a prediction, take it "
+        "out, for Ratio and amplification towards the group would be of no model"
+        for axis, of_axis in guessed.items()
+        if (of_axis.labels == groups[axis].labels)[groups[axis].defined].all()
+    ]
     return ClassifierInputs(
         ids, tuple(names), _table(shown, ids, names, 0.0), scores, predicted, groups, guessed, tuple(notes)
     )
