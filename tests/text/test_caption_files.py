@@ -75,6 +75,25 @@ def test_coco_labels_images_by_all_their_captions(tmp_path):
     assert summary.captions == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("in.jsonl", '{"caption": "A man", "gender": "female"}\n{"caption": "A girl", "gender": "female"}\n'),
+        ("in.csv", "caption,gender\nA man,female\nA girl,female\nA boy,\n"),
+        (
+            "in.json",
+            '{"images": [{"id": 1, "gender": "female"}], "annotations": [{"image_id": 1, "caption": "A man"}]}',
+        ),
+    ],
+)
+def test_labels_that_a_file_had_and_that_are_replaced_are_counted(tmp_path, name, text):
+    source = tmp_path / name
+    source.write_text(text)
+    assert process(str(source), str(tmp_path / f"again_{name}"), LABEL).replaced == 1
+    again = process(str(tmp_path / f"again_{name}"), str(tmp_path / f"third_{name}"), LABEL)
+    assert again.replaced == 0
+
+
 def test_coco_finds_the_captions_of_an_image_whether_its_id_is_text_or_a_number(tmp_path):
     source, target = tmp_path / "a.json", tmp_path / "b.json"
     notes = [{"image_id": "1", "caption": "A man"}, {"image_id": 2.0, "caption": "A woman"}]
