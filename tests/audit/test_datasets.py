@@ -10,16 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from scipy import sparse
+from scipy import stats as sps
 from typer.testing import CliRunner
 
 from equipoise.audit import compare
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.dataset.source import read_dataset
+from equipoise.audit.dataset.text import _inflation, _leaning_rows
 from equipoise.cli.dataset import dataset as command
 from equipoise.data import Table
 from equipoise.data.labels import label_layer
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
+from equipoise.measure.dataset import cooccurrence, presence_of
+from equipoise.measure.groups import Groups
 from equipoise.report import verdict_of, write_into
 from equipoise.report.verdict.outcomes import Conclusion, margin_text, read_row
 
@@ -335,6 +340,15 @@ def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp
     assert len(set(replace(dataset, frame=jobs).sources)) == 4  # sets of one name and two subjects are two
 
 
+@pytest.mark.parametrize("source", [42, 42.0, "42", "42.0"])
+def test_a_source_is_its_image_however_its_number_was_written(tmp_path, source):
+    rows = [{"image_id": 42, "caption": "a man"}, {"image_id": 44, "caption": "a woman"}]
+    rows += [{"image_id": 43, "caption": "a woman", "source_id": source}]
+    path = tmp_path / "captions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read_dataset(path).sources.tolist() == ["image 42", "image 44", "image 42"]
+
+
 def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path):
     texts = {i: ["A man with a dog", "A person outside"] for i in range(40)}
     found = audit_dataset(captions_file(tmp_path / "c.json", texts), settings=FAST)
@@ -392,6 +406,61 @@ def test_objects_of_a_file_are_whole_words(tmp_path, shape):
     assert set(found.axes[0].leanings["object"].table["item"]) == {"car", "dog", "hot dog"}
 
 
+@pytest.mark.parametrize("place", ["annotations", "images"])
+def test_groups_that_a_coco_file_gives_are_not_guessed_from_its_captions(tmp_path, place):
+    data = {
+        "images": [{"id": 1, "width": 3}, {"id": 2, "width": 3}],
+        "annotations": [{"image_id": i, "caption": text} for i, text in ((1, "A man"), (1, "A man"), (2, "A woman"))],
+    }
+    for entry in data[place]:
+        entry["gender"] = "female" if entry.get("image_id", entry.get("id")) == 1 else "male"
+    path = tmp_path / "captions.json"
+    path.write_text(json.dumps(data))
+    dataset = read_dataset(path)
+    assert dataset.frame["gender"].tolist() == ["female", "male"]
+    assert "width" not in dataset.frame
+    assert dataset.labelled_by == {"gender": "the table"}
+
+
+def test_what_a_coco_file_says_of_an_image_counts_before_what_it_says_of_one_caption(tmp_path):
+    data = {
+        "images": [{"id": 1, "gender": None}, {"id": 2, "gender": "female"}, {"id": 3, "gender": "male"}],
+        "annotations": [
+            {"image_id": 1, "caption": "A man", "gender": "male"},
+            {"image_id": 1, "caption": "A man and a woman", "gender": None},
+            {"image_id": 2, "caption": "A woman", "gender": "female"},
+            {"image_id": 3, "caption": "A man", "gender": "male"},
+        ],
+    }
+    path = tmp_path / "captions.json"
+    path.write_text(json.dumps(data))
+    assert read_dataset(path).groups["gender"].labels.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_image_whose_rows_differ_is_undefined_in_whatever_order_they_come(tmp_path, order):
+    rows = [
+        ("a", "x", "male", "dog"),
+        ("a", "y", "female", "cat"),
+        ("b", "x", "N/A", ""),
+        ("b", "y", "female", "dog"),
+        ("c", "x", "Male", "cat"),
+        ("c", "y", "male ", "cat"),
+    ][::order]
+    path = tmp_path / "captions.csv"
+    path.write_text("image_id,caption,gender,objects\n" + "".join(",".join(row) + "\n" for row in rows))
+    dataset = read_dataset(path)
+    groups = dataset.groups["gender"]
+    named = {
+        image: groups.names[g].lower() if g >= 0 else None
+        for image, g in zip("abc"[::order], groups.labels, strict=True)
+    }
+    assert named == {"a": None, "b": "female", "c": "male"}
+    assert "gender: 1 image undefined, because the rows of the image differ" in dataset.notes
+    held = dict(zip(dataset.frame["image_id"], dataset.frame["objects"], strict=True))
+    assert set(held["a"]) == {"cat", "dog"}
+
+
 def test_a_column_of_the_axis_gives_way_to_the_one_that_is_named(tmp_path):
     file = _written(tmp_path / "x.csv", "image_id,caption,gender,sex\na,x,,f\nb,y,z,m\n")
     dataset = read_dataset(file, axes=["gender=sex"])
@@ -408,6 +477,30 @@ def test_tables_of_intervals_say_their_level(tmp_path):
              if "interval " in line]  # fmt: skip
     assert len(heads) == 3
     assert all("80% interval" in line for line in heads)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+def test_intervals_of_activities_from_few_sources_are_those_of_student_at_any_level(level):
+    sides, sources = np.repeat([0, 1, 0, 1], 5), np.repeat(np.arange(4), 5)
+    wider = _inflation(sparse.csr_matrix(np.ones((20, 1))), sides, sources, level)
+    # every source is of one side: five mentions in one, 4 / 3 for four sources
+    reach = sps.norm.ppf(0.5 + level / 2) * wider[0]
+    assert reach == pytest.approx(np.sqrt(5 * 4 / 3) * sps.t.ppf(0.5 + level / 2, 3))
+
+
+def test_columns_are_named_only_where_there_are_some_to_name(small, tmp_path):
+    lines = _written(tmp_path / "captions.txt", "a man\na woman\n")
+    for source, what in ((small.path, "a table"), (lines, "lines of text without columns")):
+        with pytest.raises(InputError, match=f"{what}.*; leave out --id-column and --caption-column"):
+            audit_dataset(source, caption_column="text", settings=FAST)
+
+
+def test_an_item_of_one_source_has_an_empty_cell_for_its_interval():
+    groups = Groups.from_values((["m"] * 20 + ["f"] * 20) * 2)
+    presence, names = presence_of([["tie"]] * 20 + [[]] * 60)
+    leaning = cooccurrence(groups, presence, names, clusters=np.repeat([0, 1], 40))
+    _, row, _ = _leaning_rows(leaning, "word", 0.05, "95% interval")
+    assert row.split() == ["tie", "m", "20", "1.000", "0.500", "+0.500", "0.002"]
 
 
 def test_captions_of_one_word_have_no_map(tmp_path):
@@ -427,7 +520,11 @@ def test_captions_of_one_word_have_no_map(tmp_path):
         (lambda p: _written(p / "x.json", "{"), {}, "not valid JSON"),
         (lambda p: _written(p / "x.json", "[]"), {}, "holds no captions"),
         (lambda p: _written(p / "x.json", '{"annotations": []}'), {}, "holds no captions"),
-        (lambda p: _written(p / "x.json", '{"annotations": [{"caption": "a"}]}'), {}, "annotation 0 has no image_id"),
+        (
+            lambda p: _written(p / "x.json", '{"annotations": [{"caption": "a"}]}'),
+            {},
+            "annotation 0: no column 'image_id'",
+        ),
         (lambda p: captions_file(p / "x.json", {1: ["a dog"]}), {}, "no caption names one of male, female"),
         (lambda p: captions_file(p / "x.json", {1: ["a man"]}), {"axes": ["gendre"]}, "did you mean 'gender'"),
         (lambda p: captions_file(p / "x.json", {1: ["a man"]}), {"lexicon": "liq"}, "did you mean 'lic'"),

@@ -349,3 +349,9 @@ TWO = Groups.from_values(["a", "b"])
 def test_degenerate_input_is_a_sentence(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_an_image_without_a_subject_is_of_no_subject_named_nan():
+    groups = Groups.from_values(["f", "m"] * 4)
+    found = dataset.representation(groups, ["a", None, "b", float("nan")] * 2, permutations=9)
+    assert sorted(set(found.table["item"])) == ["a", "b"]

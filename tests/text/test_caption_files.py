@@ -75,6 +75,36 @@ def test_coco_labels_images_by_all_their_captions(tmp_path):
     assert summary.captions == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("in.jsonl", '{"caption": "A man", "gender": "female"}\n{"caption": "A girl", "gender": "female"}\n'),
+        ("in.csv", "caption,gender\nA man,female\nA girl,female\nA boy,\n"),
+        (
+            "in.json",
+            '{"images": [{"id": 1, "gender": "female"}], "annotations": [{"image_id": 1, "caption": "A man"}]}',
+        ),
+    ],
+)
+def test_labels_that_a_file_had_and_that_are_replaced_are_counted(tmp_path, name, text):
+    source = tmp_path / name
+    source.write_text(text)
+    assert process(str(source), str(tmp_path / f"again_{name}"), LABEL).replaced == 1
+    again = process(str(tmp_path / f"again_{name}"), str(tmp_path / f"third_{name}"), LABEL)
+    assert again.replaced == 0
+
+
+def test_coco_finds_the_captions_of_an_image_whether_its_id_is_text_or_a_number(tmp_path):
+    source, target = tmp_path / "a.json", tmp_path / "b.json"
+    notes = [{"image_id": "1", "caption": "A man"}, {"image_id": 2.0, "caption": "A woman"}]
+    source.write_text(json.dumps({"images": [{"id": 1}, {"id": "2"}], "annotations": notes}))
+    process(str(source), str(target), LABEL)
+    assert [(image["id"], image["gender"]) for image in json.loads(target.read_text())["images"]] == [
+        (1, "male"),
+        ("2", "female"),
+    ]
+
+
 def test_coco_captions_of_images_that_are_not_listed_are_counted(tmp_path):
     source, target = tmp_path / "in.json", tmp_path / "out.json"
     notes = [{"image_id": 1, "caption": "A man"}, {"image_id": 2, "caption": "A woman"}]
@@ -85,6 +115,7 @@ def test_coco_captions_of_images_that_are_not_listed_are_counted(tmp_path):
         assert [image["id"] for image in json.loads(target.read_text())["images"]] == ids
     for images, image_id, message in (
         (None, [1], "annotation 0: 'image_id' must be a number or text, not list"),
+        (None, None, "annotation 0: 'image_id' must be a number or text, not null"),
         ([{"id": {}}], 1, "image 0: 'id' must be a number or text, not dict"),
         ({"id": 1}, 1, "'images' must be a list of objects"),
         ([3], 1, "'images' must be a list of objects"),

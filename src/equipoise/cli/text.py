@@ -214,6 +214,8 @@ def _output(out: str, overwrite: bool) -> AbstractContextManager[Any]:
 
 
 def _tell(summary: Summary, words: Lexicon, out: str) -> None:
+    from equipoise.formatting import plural
+
     captions = "1 caption" if summary.captions == 1 else f"{summary.captions:,} captions"
     lines = [f"{captions} read with lexicon {words.id!r}" + ("" if out == "-" else f", wrote {out}")]
     if summary.groups:
@@ -223,6 +225,9 @@ def _tell(summary: Summary, words: Lexicon, out: str) -> None:
             n = summary.groups[group]
             name = group if group is not None else "undefined"
             lines.append(f"  {name:14} {n:>10,}  {n / summary.records:6.1%}")
+        if summary.replaced:
+            others = plural(summary.replaced, "other label")
+            lines.append(f"note: the file had {others}, replaced in the output by what the words say")
     else:
         lines.append(f"  {summary.changed:,} changed ({summary.changed / summary.captions:.1%})")
         lines += [f"  {old}\n    -> {new}" for old, new in summary.examples]

@@ -1,8 +1,6 @@
 """Captions in files: plain lines, JSONL, CSV and COCO's JSON, read in a stream and written as they were.
 
 The output appears whole or not at all: a broken row, a caption of ten megabytes or a full disk leaves no half file.
-
-Text files that appear whole or not at all.
 """
 
 from __future__ import annotations
@@ -81,6 +79,8 @@ class Summary:
     """What a label was given to: captions, or images with all their captions."""
     groups: Counter[str | None] = field(default_factory=Counter)
     changed: int = 0
+    replaced: int = 0
+    """Labels that the file had already, and that are others now."""
     examples: list[tuple[str, str]] = field(default_factory=list)
 
     def count(self, texts: list[str], outcome: Any) -> None:
@@ -168,7 +168,8 @@ class _Record:
 class _Form(Protocol):
     def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]: ...
 
-    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None: ...
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> Any:
+        """Write one record; the label that it had before, if any."""
 
 
 def _process_stream(form: _Form, reader: _Lines, out: IO[str], operation: Operation) -> Summary:
@@ -179,8 +180,12 @@ def _process_stream(form: _Form, reader: _Lines, out: IO[str], operation: Operat
             _refuse_empty(record.texts, record.where)
         for record, outcome in zip(chunk, operation.work([r.texts for r in chunk]), strict=True):
             summary.count(record.texts, outcome)
-            form.emit(record, outcome, out, operation.column)
+            summary.replaced += _is_another(form.emit(record, outcome, out, operation.column), outcome)
     return summary
+
+
+def _is_another(before: Any, now: Any) -> bool:
+    return before not in (None, "") and before != now
 
 
 class _Plain:
@@ -218,13 +223,15 @@ class _JsonLines:
                 raise InputError(f"{where}: expected a JSON object with {self.column!r}, found {type(data).__name__}")
             yield _Record(where, _texts(data, self.column, where), data)
 
-    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None:
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> Any:
         data = record.payload
+        before = None if label is None else data.get(label)
         if label is not None:
             data[label] = outcome
         else:
             data[self.column] = outcome if isinstance(data[self.column], list) else outcome[0]
         out.write(_dumped(data) + "\n")
+        return before
 
 
 _WHICH = "--caption-column says which holds the captions"
@@ -272,8 +279,9 @@ class _Csv:
         except csv.Error as error:
             raise InputError(f"{reader.name}:{reader.number}: not valid CSV: {error}") from None
 
-    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None:
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> Any:
         row = list(record.payload)
+        before = None if label is None or self.label_at is None else row[self.label_at]
         if label is None:
             row[self.at] = outcome[0]
         elif self.label_at is not None:
@@ -281,6 +289,7 @@ class _Csv:
         else:
             row.append(outcome or "")
         self._write(row)
+        return before
 
     def _write(self, row: Iterable[str]) -> None:
         self.writer.writerow([for_spreadsheet(cell) for cell in row])
@@ -305,18 +314,24 @@ def _process_coco(reader: _Lines, out: IO[str], operation: Operation, column: st
             summary.count(old, new)
             annotation[column] = new if isinstance(annotation[column], list) else new[0]
     else:
-        by_image: dict[Any, list[str]] = {}
+        by_image: dict[str, list[str]] = {}
+        ids: dict[str, Any] = {}
         for number, (annotation, captions, outcome) in enumerate(zip(annotations, texts, outcomes, strict=True)):
+            summary.replaced += _is_another(annotation.get(label), outcome)
             annotation[label] = outcome
-            image_id = _image_id(annotation.get("image_id"), f"{reader.name}: annotation {number}: 'image_id'")
-            by_image.setdefault(image_id, []).extend(captions)
+            key = _image_key(annotation.get("image_id"), f"{reader.name}: annotation {number}: 'image_id'")
+            ids.setdefault(key, annotation["image_id"])
+            by_image.setdefault(key, []).extend(captions)
         summary.unit = "images"
         images = _images(data.get("images"), reader.name)
-        listed = {_image_id(image.get("id"), f"{reader.name}: image {n}: 'id'") for n, image in enumerate(images)}
-        images += [{"id": key} for key in by_image if key not in listed]
-        in_images = [by_image.get(image.get("id"), []) for image in images]
+        listed = [_image_key(image.get("id"), f"{reader.name}: image {n}: 'id'") for n, image in enumerate(images)]
+        known = set(listed)
+        further = [key for key in by_image if key not in known]
+        images += [{"id": ids[key]} for key in further]
+        in_images = [by_image.get(key, []) for key in (*listed, *further)]
         for image, captions, outcome in zip(images, in_images, operation.work(in_images), strict=True):
             summary.count(captions, outcome)
+            summary.replaced += _is_another(image.get(label), outcome)
             image[label] = outcome
         data["images"] = images
     out.write(_dumped(data))
@@ -329,10 +344,11 @@ def _images(given: Any, where: str) -> list[dict[str, Any]]:
     return list(given or [])
 
 
-def _image_id(value: Any, what: str) -> Any:
-    if isinstance(value, (list, dict)):
-        raise InputError(f"{what} must be a number or text, not {type(value).__name__}")
-    return value
+def _image_key(value: Any, what: str) -> str:
+    """The id of an image as text: 42, 42.0 and "42" are one image."""
+    if value is None or isinstance(value, (list, dict)):
+        raise InputError(f"{what} must be a number or text, not {'null' if value is None else type(value).__name__}")
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
 def _texts(data: dict[str, Any], column: str, where: str) -> list[str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import UnknownNameError
 
-__all__ = ["UNKNOWN_WORDS", "Labels", "is_missing", "label_text", "means_unknown", "read_labels"]
+__all__ = ["UNKNOWN_WORDS", "Labels", "is_missing", "label_text", "means_unknown", "read_labels", "same_label"]
 
 UNKNOWN_WORDS = frozenset({"", "n/a", "na", "#n/a", "<na>", "nan", "none", "null", "unknown", "undefined"})
 """What a cell holds in place of a group, in small letters; "other" and "prefer not to say" are groups."""
@@ -67,6 +67,15 @@ def means_unknown(value: Any) -> bool:
     ['nonbinary', 'other']
     """
     return is_missing(value) or _key(label_text(value)) in UNKNOWN_WORDS
+
+
+def same_label(one: Any, other: Any) -> bool:
+    """Whether two cells name one group: they differ in case and space at most.
+
+    >>> same_label("East Asian", " east  asian"), same_label(1, "1.0"), same_label("f", "female")
+    (True, True, False)
+    """
+    return bool(one == other) or _key(label_text(one)) == _key(label_text(other))
 
 
 @dataclass(frozen=True)

@@ -209,3 +209,43 @@ def test_files_may_name_their_captions_differently(tmp_path):
         read_inputs([said], human, "sex", columns=CaptionColumns.named("photo", "generated text"))
     with pytest.raises(InputError, match="--caption-column 'other': no such column"):
         read_inputs([said], human, "sex", columns=CaptionColumns.named("photo", [*both.caption, "other"]))
+
+
+def test_a_row_without_the_named_caption_column_is_empty_and_never_read_from_another_column(tmp_path):
+    rows = [
+        {"image_id": 1, "text": "a man", "caption": "what a person wrote"},
+        {"image_id": 2, "text": None, "caption": "what a person wrote"},
+        {"image_id": 3, "caption": "what a person wrote"},
+    ]
+    path = write(tmp_path / "model.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    records = read_records(path, columns=CaptionColumns.named("", "text"))
+    assert [record.captions for record in records] == [("a man",), ("",), ("",)]
+
+
+def test_a_row_that_names_its_image_in_another_column_than_the_rest_of_the_file_is_refused(tmp_path):
+    rows = [{"image_id": 1, "id": 10, "caption": "a man"}, {"id": 11, "caption": "a woman"}]
+    path = write(tmp_path / "model.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"model\.jsonl:2: no 'image_id', by which other rows"):
+        read_records(path)
+
+
+def test_the_column_of_ids_may_be_that_of_the_labels_alone(files):
+    write(files / "photos.csv", "photo,gender\n" + "".join(f"{i},{g}\n" for i, g in GENDER.items()))
+    columns = CaptionColumns.named("photo")
+    assert len(read_inputs([files / "oscar.json"], None, files / "photos.csv", columns=columns).labels) == 4
+    with pytest.raises(InputError, match=r"--id-column 'foto': no such column in .*oscar\.json or .*labels\.csv"):
+        read_inputs([files / "oscar.json"], None, files / "labels.csv", columns=CaptionColumns.named("foto"))
+
+
+@pytest.mark.parametrize("groups", [("male", "female"), ()])
+def test_labels_that_all_contradict_each_other_are_a_sentence(files, groups):
+    pairs = [("male", "female"), ("female", "male")] * 2
+    both = "".join(f"{i},{first}\n{i},{second}\n" for i, (first, second) in zip(CAPTIONS, pairs, strict=True))
+    write(files / "both.csv", "image_id,gender\n" + both)
+    with pytest.raises(InputError, match=r"0 groups \(none\) besides 4 images with two labels"):
+        read_inputs([files / "oscar.json"], None, files / "both.csv", groups=groups)
+
+
+def test_a_group_that_is_asked_for_twice_is_one_group(files):
+    with pytest.raises(InputError, match=r"1 group \(male\); bias needs at least two"):
+        read_inputs([files / "oscar.json"], None, files / "labels.csv", groups=("male", "male"))

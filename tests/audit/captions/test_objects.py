@@ -6,8 +6,14 @@ import json
 
 import pytest
 
+from equipoise.audit.captions.inputs import read_inputs
+from equipoise.audit.captions.measures import CaptionMeasures, word_list
 from equipoise.audit.captions.objects import ObjectMatcher, read_objects
+from equipoise.audit.captions.reading import CaptionColumns
+from equipoise.audit.captions.run import training_words
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.errors import InputError
+from equipoise.text import Lexicon
 
 COCO = (
     "bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,bench,bird,cat,dog,horse,sheep,"
@@ -113,3 +119,31 @@ def test_objects_in_human_captions_agree_with_the_annotations(shared_data):
                 right += name in held[image]
     assert said > 130
     assert right / said > 0.95
+
+
+def rows_file(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_objects_in_several_rows_of_an_image_are_taken_together(tmp_path):
+    rows = [{"photo": 1, "objects": some} for some in (["dog", "person"], [], ["cat"])]
+    path = rows_file(tmp_path / "objects.jsonl", rows)
+    assert read_objects(path, CaptionColumns.named("photo")) == {"1": {"cat", "dog"}}
+
+
+def test_training_captions_are_read_from_the_columns_that_were_named(tmp_path):
+    rows = [{"photo": i, "text": f"a {who} on a bike", "caption": "x"} for i, who in enumerate(["man", "woman"] * 2)]
+    path = rows_file(tmp_path / "train.jsonl", rows)
+    assert training_words(path, Lexicon.load("lic"), 2, CaptionColumns.named("photo", "text")) == ("bike",)
+
+
+def test_an_image_without_objects_is_listed_once_for_all_models(tmp_path):
+    rows = [{"image_id": i, "caption": f"a {g} with a dog", "gender": g} for i, g in enumerate(["man", "woman"] * 4)]
+    models = [rows_file(tmp_path / name, rows) for name in ("a.jsonl", "b.jsonl")]
+    inputs = read_inputs(models, None, "gender")
+    objects = {str(i): frozenset({"dog"}) for i in range(7)}
+    for model in inputs.models:
+        measures = CaptionMeasures(inputs, model, word_list("lic", inputs), CaptionSettings(), print)
+        measures.amplification(None, objects)
+    assert inputs.dropped.rows == [("--objects", "7", "no objects known")]

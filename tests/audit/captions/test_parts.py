@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
 from equipoise.audit.captions.images import ImageScores, image_files
-from equipoise.audit.captions.inputs import Dropped, ModelCaptions
+from equipoise.audit.captions.inputs import Dropped, HumanCaptions, ModelCaptions, read_inputs
+from equipoise.audit.captions.measures import CaptionMeasures, word_list
 from equipoise.audit.captions.page import (
     r_squared,
     save_figure,
     words_page,
 )
 from equipoise.audit.captions.printing import caption_table, masked_table
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.data.published import published_values
 from equipoise.engine import Asking
 from equipoise.errors import InputError, UnknownNameError
@@ -50,6 +54,18 @@ def test_the_table_has_bias_left_quality_right_and_marks_best_and_worst(table):
     assert fc.split() == ["fc", "8.6!", "46.4!", "2.07*", "10.1*", "|", "110.0*"]
     assert "[2.0, 5.4]" in intervals
     assert text.splitlines()[-1].split() == ["by", "chance", "0.0", "25.0", "2.25", "|"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_worst_ratio_is_the_same_whichever_group_is_on_top(turned):
+    numbers = {"few": 1.2, "many": 3.5}  # 1.9 times too seldom, 1.6 times too often
+    rows = [
+        (name, "ratio", None, (1 / value, None, None, 1 / 2.25) if turned else (value, None, None, 2.25))
+        for name, value in numbers.items()
+    ]
+    lines = {line.split()[0]: line.split()[1] for line in caption_table(results(*rows)).splitlines() if line.strip()}
+    assert lines["few"].endswith("!")
+    assert lines["many"].endswith("*")
 
 
 def test_published_values_stand_below(table):
@@ -179,3 +195,20 @@ def test_sentiment():
     signs = sentiment_words()
     assert 300 < len(signs) < 1000
     assert not set(signs) & set("man woman boy girl old young black white dark light fat thin".split())
+
+
+def test_groups_of_a_score_that_is_of_all_captions_at_once_are_told_apart_from_it(tmp_path):
+    texts = ["a man rides a brown horse", "a woman rides a horse", "a man eats a red apple", "a woman eats an apple"]
+    rows = [{"image_id": i, "caption": texts[i % 4], "gender": ["male", "female"][i % 2]} for i in range(8)]
+    for name, some in (("model", rows), ("human", [{**row, "caption": texts[row["image_id"] // 2]} for row in rows])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    inputs = read_inputs([tmp_path / "model.jsonl"], tmp_path / "human.jsonl", "gender")
+    words = word_list("lic", inputs)
+    measures = CaptionMeasures(inputs, inputs.models[0], words, CaptionSettings(), print)
+    measures.quality(HumanCaptions.of(inputs.references, set(inputs.labels), words.lexicon), None)
+    frame = measures.findings.frame()
+    told = frame["notes"].str.contains("mean of the captions' own scores", regex=False)
+    of_groups = frame["group"].notna() | frame["metric"].str.endswith("_gap")
+    summed = frame["metric"].str.contains("bleu|meteor")
+    assert (told == (of_groups & summed)).all()
+    assert of_groups.any()

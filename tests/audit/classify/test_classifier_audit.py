@@ -108,6 +108,33 @@ def test_the_numbers_are_those_of_the_metrics_and_the_planted_leaning_is_found(w
         audit_classifier(files / "long.csv", files / "labels.csv", tmp_path / "run", settings=QUICK)
 
 
+def test_an_original_is_found_by_a_number_that_a_spreadsheet_wrote_with_decimals(world, tmp_path):
+    _, gender, truth, scores = world
+    shown = [";".join(n for n, there in zip(OBJECTS, row, strict=True) if there) for row in truth]
+    pd.DataFrame({"image_id": range(200), "objects": shown, "gender": gender}).to_csv(tmp_path / "labels.csv")
+    pd.DataFrame(scores, columns=OBJECTS).assign(image_id=range(200), gender=gender).to_csv(tmp_path / "said.csv")
+    origins = [*range(199), None]  # the empty cell makes pandas write 0.0, 1.0, ...
+    parts = pd.DataFrame({"image_id": [f"part{i}" for i in range(200)], "source_id": origins, "gender": gender})
+    parts.to_csv(tmp_path / "parts.csv", index=False)
+    audit = audit_classifier(
+        tmp_path / "said.csv", tmp_path / "labels.csv", inpainted=tmp_path / "parts.csv", settings=QUICK
+    )
+    delta = audit.results[audit.results["metric"] == "artefact_delta"]
+    assert delta["n"].tolist() == [199]
+
+
+def test_axes_that_share_the_names_of_groups_keep_their_own_recalls(files):
+    labels = pd.read_csv(files / "labels.csv").rename(columns={"skin_tone": "second_gender"})
+    labels["second_gender"] = labels["second_gender"].map({"light": "female", "dark": "male"})
+    labels.to_csv(files / "two.csv", index=False)
+    axes = ["gender", "second_gender"]
+    both = audit_classifier(files / "wide.csv", files / "two.csv", axes=axes, settings=QUICK).labels
+    for axis, columns in (("gender", "recall of {}"), ("second_gender", "recall of {} (second_gender)")):
+        alone = audit_classifier(files / "wide.csv", files / "two.csv", axes=[axis], settings=QUICK).labels
+        for group in ("female", "male"):
+            assert both[columns.format(group)].tolist() == alone[f"recall of {group}"].tolist()
+
+
 def test_predictions_without_scores_have_no_map_and_missing_images_are_told(world, files):
     ids, _, truth, _ = world
     rows = [(i, n) for i, row in zip(ids[:150], truth, strict=False) for n, t in zip(OBJECTS, row, strict=True) if t]
@@ -166,6 +193,63 @@ def test_an_image_without_a_best_label_has_no_group(tmp_path, female, male, grou
     long = wide.melt("image_id", var_name="label", value_name="score")
     long.to_csv(tmp_path / "long.csv", index=False)
     assert read_image_labels(tmp_path / "long.csv", ["gender"]).values == {"gender": groups}
+
+
+def test_rows_that_give_an_image_two_groups_are_refused_and_unknown_gives_way(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("image_id,label,gender\na,dog,N/A\na,cat,female\nb,dog,Male\nb,cat,male\n")
+    assert read_image_labels(path, ["gender"]).values["gender"] == {"a": "female", "b": "Male"}
+    path.write_text("image_id,label,gender\na,dog,male\na,cat,female\n")
+    with pytest.raises(InputError, match="'a' is 'male' on gender in one row and 'female' in another"):
+        read_image_labels(path, ["gender"])
+
+
+@pytest.mark.parametrize("scores", [[0.9, 0.1], [0.1, 0.9]])
+def test_an_object_of_several_boxes_has_the_score_of_its_best(tmp_path, scores):
+    path = tmp_path / "boxes.jsonl"
+    path.write_text(json.dumps({"image_id": "a", "objects": ["dog", "dog"], "scores": scores}))
+    assert read_image_labels(path).scores == {"a": {"dog": 0.9}}
+
+
+def test_what_is_not_listed_is_not_predicted_however_low_the_threshold(tmp_path):
+    (tmp_path / "labels.csv").write_text("image_id,objects,gender\na,dog,male\nb,cat,female\nc,dog;cat,male\n")
+    rows = [("a", "dog", 0.9), ("b", "dog", 0.4), ("c", "cat", 0.0)]
+    said = [{"image_id": image, "objects": [name], "scores": [score]} for image, name, score in rows]
+    (tmp_path / "top1.jsonl").write_text("\n".join(map(json.dumps, said)))
+    read = read_classifier_inputs(tmp_path / "top1.jsonl", tmp_path / "labels.csv", threshold=0.0)
+    assert read.labels == ("cat", "dog")
+    assert read.predicted.tolist() == [[0, 1], [0, 1], [1, 0]]
+
+
+def test_labels_under_other_names_are_told_and_not_counted_as_missed(tmp_path):
+    (tmp_path / "labels.csv").write_text("image_id,objects,gender\na,dog,male\nb,cat,female\nc,dog;cat,male\n")
+    said = tmp_path / "long.csv"
+    said.write_text("image_id,label,score\na,Dog,0.9\nb,Cat,0.9\n c,Dog,0.9\n")
+    with pytest.raises(
+        InputError, match=r"predicts none of the labels in .*, such as 'cat', but others, such as 'Cat'"
+    ):
+        read_classifier_inputs(said, tmp_path / "labels.csv")
+    said.write_text("image_id,label,score\na,dog,0.9\nb,Cat,0.9\nc,dog,0.9\n")
+    notes = "\n".join(read_classifier_inputs(said, tmp_path / "labels.csv").notes)
+    assert "never predicts 1 label, such as 'cat' (it has 'Cat'; if they are the same, give them one name)" in notes
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "NA", "-inf"])
+def test_a_label_is_not_lost_for_all_where_one_image_lacks_its_number(tmp_path, cell):
+    (tmp_path / "labels.csv").write_text("image_id,objects,gender\na,dog,male\nb,cat,female\nc,dog;cat,male\n")
+    (tmp_path / "wide.csv").write_text(f"image_id,dog,cat\na,0.9,0.1\nb,{cell},0.8\nc,0.7,0.7\n")
+    with pytest.raises(InputError, match="the column 'dog' has no number for the image 'b'"):
+        read_classifier_inputs(tmp_path / "wide.csv", tmp_path / "labels.csv")
+
+
+def test_predicted_groups_that_are_the_labels_themselves_are_told(world, files):
+    ids, gender, _, scores = world
+    told = "gives every image the gender of its label"
+    assert told in "\n".join(read_classifier_inputs(files / "wide.csv", files / "labels.csv").notes)
+    guesses = np.where(np.arange(200) == 1, "female", gender)
+    assert gender[1] == "male"
+    pd.DataFrame(scores, columns=OBJECTS).assign(image_id=ids, gender=guesses).to_csv(files / "own.csv", index=False)
+    assert told not in "\n".join(read_classifier_inputs(files / "own.csv", files / "labels.csv").notes)
 
 
 def test_lists_and_scores_must_be_as_long(files):

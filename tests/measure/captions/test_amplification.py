@@ -498,3 +498,10 @@ def test_sets_are_limited_by_name():
         multi_attribute_amplification(groups_of([0, 1, 0]), shown, groups_of([0, 1, 0]), shown, least=9)
     with pytest.raises(UnknownNameError, match="direction"):
         multi_attribute_amplification(groups_of([0, 1, 0]), shown, groups_of([0, 1, 0]), shown, direction="up")
+
+
+def test_a_word_that_is_named_twice_counts_once():
+    told, who, said = [["bike"]] * 20, groups_of([0, 0, 1, 0] * 5), groups_of([0] * 18 + [1] * 2)
+    once = ba_of_captions(told, who, told, said, words=["bike"], **FEW)
+    assert once.estimate.value == pytest.approx(0.15)
+    assert ba_of_captions(told, who, told, said, words=["bike", "bike"], **FEW).estimate == once.estimate

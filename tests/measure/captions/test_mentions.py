@@ -336,6 +336,15 @@ def test_divergence_shuffles_whole_images():
     assert small <= sps.binom.ppf(0.9999, 150, 0.05)
 
 
+@pytest.mark.parametrize("measured", [error, outcome_divergence])
+def test_an_image_of_two_groups_cannot_be_dealt_as_a_whole(measured):
+    said = Mentions(np.eye(2, dtype=bool)[[0, 1, 0, 1]], PAIR)
+    with pytest.raises(InputError, match="image 'b' has captions of two groups"):
+        measured(said, Groups(np.array([0, 0, 0, 1]), PAIR), images=["a", "a", "b", "b"])
+    undefined = Groups(np.array([0, 0, -1, 1]), PAIR)  # a caption without a label takes no part
+    assert measured(said, undefined, images=["a", "a", "b", "b"], draws=9).n == 3
+
+
 def test_one_group_has_no_divergence():
     with pytest.raises(InputError, match="two groups"):
         outcome_divergence(Mentions.of(["A man"], "lic"), labels_of("m"))

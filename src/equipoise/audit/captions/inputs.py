@@ -199,11 +199,11 @@ def read_inputs(
     dropped = Dropped()
     read = [_prediction(str(given), columns) for given in predictions]
     reference_records = None if references is None else read_records(references, columns=columns)
-    columns.check(
-        [record for _, _, some in read for record in some] + (reference_records or []),
-        [*(path for _, path, _ in read), *([str(references)] if references is not None else [])],
-    )
     axis, rows = _labels(labels, label_column, read, references, reference_records, columns)
+    seen = [(path, record) for _, path, some in read for record in some]
+    seen += [(str(references), record) for record in reference_records or ()]
+    seen += [(path, record) for path, record, _ in rows]
+    columns.check([record for _, record in seen], dict.fromkeys(path for path, _ in seen))
     if limit or sample:
         names = list(dict.fromkeys(record.image_id for _, _, some in read for record in some))
         wanted = set(some_ids(names, limit=limit, sample=sample, seed=seed))
@@ -361,7 +361,7 @@ def _one_label_each(
     for name, (path, reason) in bad.items():
         dropped.add(path, name, reason)
         del labels[name]
-    used = tuple(groups) or tuple(sorted(set(labels.values())))
+    used = tuple(dict.fromkeys(groups) if groups and labels else sorted(set(labels.values())))
     if len(used) < 2:
         apart = sum(reason == TWO_LABELS for _, reason in bad.values())
         why = f" besides {plural(apart, 'image')} with two labels" if apart else ""

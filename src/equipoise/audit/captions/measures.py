@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
 
 SUITE = "captions"
+OBJECTS = "--objects"
+OWN_SCORES = "mean of the captions' own scores, which is not the score of all of them at once"
 _SHUFFLES = 199
 MANY_MODELS = 10
 """Beyond so many models 200 shuffles could not show one of them beyond chance, adjusted for all."""
@@ -312,11 +314,12 @@ class CaptionMeasures:
 
     def _dba(self, objects: Mapping[str, frozenset[str]]) -> None:
         ids = [name for name in self.ids if name in objects]
+        listed = {image for file, image, _ in self.inputs.dropped.rows if file == OBJECTS}  # once for all models
         for name in self.ids:
-            if name not in objects:
-                self.inputs.dropped.add("--objects", name, "no objects known")
+            if name not in objects and name not in listed:
+                self.inputs.dropped.add(OBJECTS, name, "no objects known")
         if not ids:
-            raise InputError("--objects: knows none of the labelled images; the ids have nothing in common")
+            raise InputError(f"{OBJECTS}: knows none of the labelled images; the ids have nothing in common")
         names = sorted(set().union(*(objects[name] for name in ids)))
         if not names:
             self._note("DBA is left out: no image holds an object besides persons")
@@ -346,11 +349,11 @@ class CaptionMeasures:
             groups = self._groups_of(self.with_references)
             for metric, scored in _scores(pairs, self.settings).items():
                 self._add(scored.estimate, metric)
-                if math.isclose(
-                    float(np.mean(scored.values)), scored.estimate.value
-                ):  # BLEU is of all captions at once
+                notes: tuple[str, ...] = (OWN_SCORES,)  # BLEU is of all captions at once
+                if math.isclose(float(np.mean(scored.values)), scored.estimate.value):
                     self._by_image(scored.values, np.array(self.with_references)[scored.kept], metric)
-                self._gap(scored.values, groups.take(scored.kept), metric)
+                    notes = ()
+                self._gap(scored.values, groups.take(scored.kept), metric, notes=notes)
         if scores is not None:
             ids, plain, with_references = scores.of(self.model, self.inputs.references)
             self._add(plain.estimate, "clip_score")
@@ -385,17 +388,24 @@ class CaptionMeasures:
         return Groups.from_values([self.inputs.labels[i] for i in ids], self.inputs.groups, axis=self.inputs.axis)
 
     def _gap(
-        self, values: Any, groups: Groups, metric: str, *, variant: str | None = None, share: bool = False
+        self,
+        values: Any,
+        groups: Groups,
+        metric: str,
+        *,
+        variant: str | None = None,
+        share: bool = False,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        """The mean of each group, and the gap between the highest and the lowest."""
+        """The mean of each group, and the gap between the highest and the lowest; ``notes`` stand at all of them."""
         if np.count_nonzero(groups.counts()) < 2:
             self._note(f"{metric}: no gap, only one group has values")
             return
         numbers = np.asarray(values, dtype=float)
         means = group_means(numbers, groups, share=share, permutations=_SHUFFLES, seed=self.settings.seed)
         for group, estimate in means.by_group.items():
-            self._add(estimate, metric, variant=variant, group=group)
-        self._add(means.gap, f"{metric}_gap", variant=variant)
+            self._add(estimate.with_notes(*notes), metric, variant=variant, group=group)
+        self._add(means.gap.with_notes(*notes), f"{metric}_gap", variant=variant)
 
 
 def _scores(pairs: CaptionPairs, settings: CaptionSettings) -> dict[str, ItemScores]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from equipoise.audit.captions.folds import over_folds
 from equipoise.audit.captions.lic import TEST_SHARE, Lic
-from equipoise.audit.captions.reading import image_name, read_records, suffix_of
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, image_name, read_records, suffix_of
 from equipoise.errors import InputError
 from equipoise.measure import captions as measure
 from equipoise.measure.notes import no_interval
@@ -216,20 +216,21 @@ def _stands_alone(rest: str) -> bool:
     return words[0].strip(".,;:!?") in _AFTER_A_FRUIT
 
 
-def read_objects(path: str | Path) -> dict[str, frozenset[str]]:
+def read_objects(path: str | Path, columns: CaptionColumns = USUAL) -> dict[str, frozenset[str]]:
     """The objects of each image, without persons.
 
     ``path`` is a COCO instances file, or JSONL or a table with a list ``objects``; an image that the file knows and
-    that holds nothing has an empty set.
+    that holds nothing has an empty set, one of several rows what they list together. ``columns`` names the column of
+    image ids where it has another name than usual.
     """
     if suffix_of(path) == ".json" and not Path(path).is_dir():
         return _instances(Path(path))
     by_image: dict[str, frozenset[str]] = {}
-    for record in read_records(path, need_captions=False):
+    for record in read_records(path, need_captions=False, columns=columns):
         objects = record.fields.get("objects")
         if not isinstance(objects, list) or not all(isinstance(name, str) for name in objects):
             raise InputError(f"{record.where}: no list of names in 'objects'")
-        by_image[record.image_id] = frozenset(objects) - {PERSON}
+        by_image[record.image_id] = by_image.get(record.image_id, frozenset()) | frozenset(objects) - {PERSON}
     return by_image
 
 

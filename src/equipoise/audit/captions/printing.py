@@ -6,6 +6,7 @@ published, where it is asked for.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -122,7 +123,10 @@ def _badness(row: Mapping[Any, Any], name: str) -> float | None:
     """Lower is better; ``None`` where neither is (LIC_D, neutral rate)."""
     better = METRICS.find(name).better
     if better == "chance":
-        return None if pd.isna(row["excess"]) else abs(float(row["excess"]))
+        if pd.isna(row["null_mean"]):
+            return None
+        # as many times too often as too seldom is as bad, whichever group is on top of the ratio
+        return abs(math.log(float(row["value"]) / float(row["null_mean"])))
     value = float(row["value"])
     return {"lower": value, "higher": -value}.get(better)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -33,6 +33,7 @@ __all__ = [
     "image_name",
     "is_empty",
     "items_of",
+    "origin_name",
     "read_records",
     "refuse_boxes",
     "suffix_of",
@@ -41,6 +42,10 @@ __all__ = [
 ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
 """Where a row says which image it is about; the first that is there counts."""
 CAPTION_COLUMNS = ("caption", "captions")
+_COCO_IMAGE = frozenset(
+    {*ID_COLUMNS, *CAPTION_COLUMNS, "width", "height", "license", "flickr_url", "coco_url", "date_captured"}
+)
+"""What a COCO file says of an image that is no label of it."""
 MAX_LINE = 1_000_000
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _KINDS = ".json, .jsonl, .csv, .tsv or a table's folder"
@@ -72,6 +77,17 @@ def image_name(value: Any, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
         raise InputError(f"{where}: the image id is {value!r}; give a number or a text")
     return str(value).strip()
+
+
+def origin_name(value: Any, where: str, ids: Container[str]) -> str:
+    """The name of the image that another was made from; spreadsheets write 42 as 42.0 in a column with empty cells.
+
+    >>> origin_name("42.0", "x", {"42"}), origin_name(42.0, "x", {"42"}), origin_name("v1.0", "x", {"v1.0"})
+    ('42', '42', 'v1.0')
+    """
+    name = image_name(value, where)
+    whole = name.removesuffix(".0")
+    return whole if name not in ids and whole in ids else name
 
 
 def is_empty(cell: Any) -> bool:
@@ -195,19 +211,27 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
             rows = _csv_rows(source, _DELIMITERS[suffix])
         else:
             raise InputError(f"{source}: cannot tell the format from {suffix or 'the name'!r}; give {_KINDS}")
-    records = [_record(where, row, need_captions, columns) for where, row in rows]
-    if not records:
+    read = list(rows)
+    if not read:
         raise InputError(f"{source}: holds no {'captions' if need_captions else 'rows'}")
-    return records
+    # one column of the whole file, not of each row: where a row lacks it, another column means something else
+    present = {name for _, row in read for name in row}
+    key = next((name for name in (*columns.image_id, *ID_COLUMNS) if name in present), None)
+    own = next((name for name in columns.caption if name in present), None)
+    return [_record(where, row, need_captions, columns, key, own) for where, row in read]
 
 
-def _record(where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns) -> Record:
-    key = next((name for name in (*columns.image_id, *ID_COLUMNS) if name in row), None)
+def _record(
+    where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns, key: str | None, own: str | None
+) -> Record:
+    """One row as a record: ``key`` is the file's column of image ids, ``own`` that of captions where it was named."""
     if key is None:
         wanted = " or ".join(columns.image_id) or "image_id"
         hint = _hint("--id-column", columns.image_id, wanted, row)
         raise InputError(f"{where}: no column {wanted!r} that names the image; it has: {_listed(row)}; {hint}")
-    known = (*(name for name in columns.caption if name in row), *CAPTION_COLUMNS)
+    if key not in row:
+        raise InputError(f"{where}: no {key!r}, by which other rows of this file name their image; give every row one")
+    known = CAPTION_COLUMNS if own is None else (own,)
     column = next((name for name in known if row.get(name) is not None), None)
     texts: tuple[str, ...] = ()
     if column is not None:
@@ -217,13 +241,13 @@ def _record(where: str, row: dict[str, Any], need_captions: bool, columns: Capti
             raise InputError(f"{where}: {column!r} must be a text or a list of texts, not {_short(value)}")
         texts = tuple(many) or ("",)
     elif need_captions:
-        if any(name in row for name in known):
+        if own is not None or any(name in row for name in known):
             texts = ("",)  # present and null: an image without a caption, which is counted
         else:
             wanted = " or ".join(columns.caption) or "caption"
             hint = _hint("--caption-column", columns.caption, wanted, row)
             raise InputError(f"{where}: no column {wanted!r}; it has: {_listed(row)}; {hint}")
-    others = {name: value for name, value in row.items() if name != key and name not in known}
+    others = {name: value for name, value in row.items() if name not in (key, *columns.caption, *CAPTION_COLUMNS)}
     return Record(where, image_name(row[key], where), texts, others, tuple(n for n in (key, column) if n))
 
 
@@ -257,9 +281,11 @@ def _json_rows(path: Path, need_captions: bool) -> Iterator[tuple[str, dict[str,
     if isinstance(data, dict) and isinstance(data.get("annotations"), list):
         if need_captions:
             refuse_boxes(data["annotations"], path)
+        of_images = _image_fields(data.get("images"))
         for where, row in _entries(data["annotations"], path, "annotation"):
             # the id of a COCO annotation is its own, not its image's
-            yield where, {name: value for name, value in row.items() if name not in ("id", "category_id", "bbox")}
+            own = {name: value for name, value in row.items() if name not in ("id", "category_id", "bbox")}
+            yield where, own | of_images.get(str(own.get("image_id")), {})
         return
     if isinstance(data, list):
         yield from _entries(data, path, "entry")
@@ -268,6 +294,15 @@ def _json_rows(path: Path, need_captions: bool) -> Iterator[tuple[str, dict[str,
         f"{path}: expected a list of {{image_id, caption}} (COCO results) or an object with 'annotations' (COCO "
         f"captions), found {_short(data)}"
     )
+
+
+def _image_fields(images: Any) -> dict[str, dict[str, Any]]:
+    """What a COCO file says of its images beside COCO's own fields (a group, perhaps), by id."""
+    entries = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
+    return {
+        str(image.get("id")): {name: value for name, value in image.items() if name not in _COCO_IMAGE}
+        for image in entries
+    }
 
 
 def refuse_boxes(annotations: list[Any], path: str | Path) -> None:

@@ -23,7 +23,7 @@ from equipoise.audit.captions.page import (
     words_page,
 )
 from equipoise.audit.captions.printing import caption_table, masked_table
-from equipoise.audit.captions.reading import CaptionColumns, read_records
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, read_records
 from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
@@ -170,8 +170,10 @@ def audit_captions(
     further = [masked_captions(spec, inputs, columns) for spec in masked]
     check_sizes(inputs, [captions for _, captions in further])
     words = word_list(chosen.lexicon, inputs)
-    held = None if objects is None else read_objects(objects)
-    ba_words = None if train_references is None else training_words(train_references, words.lexicon, chosen.ba_least)
+    held = None if objects is None else read_objects(objects, columns)
+    ba_words = None
+    if train_references is not None:
+        ba_words = training_words(train_references, words.lexicon, chosen.ba_least, columns)
     if ba_words is not None:
         further_notes.append(f"BA over {len(ba_words)} words, chosen from the training captions in {train_references}")
     ids = {name for model in inputs.models for name in model.captions}
@@ -347,12 +349,14 @@ def _group_sizes(inputs: CaptionInputs) -> dict[str, int]:
     return dict(sorted(Counter(str(inputs.labels[i]) for i in ids).items()))
 
 
-def training_words(path: str | Path, lexicon: Lexicon, least: int) -> tuple[str, ...]:
+def training_words(path: str | Path, lexicon: Lexicon, least: int, columns: CaptionColumns = USUAL) -> tuple[str, ...]:
     """Content words among the thousand commonest of these captions, at least ``least`` times with each group.
+
+    ``columns`` names the columns of the file where they have other names than usual.
 
     Hirota et al. (CVPR 2022) have 290 of them from COCO's training captions, with ``least`` = 100.
     """
-    captions = [(record.image_id, text) for record in read_records(path) for text in record.captions]
+    captions = [(record.image_id, text) for record in read_records(path, columns=columns) for text in record.captions]
     human = HumanCaptions(tuple(name for name, _ in captions), tuple(text for _, text in captions), lexicon)
     chosen = select_words(human.tokens, human.named, content=human.content, exclude=lexicon.words(), least=least)
     if not chosen.words:

@@ -14,10 +14,11 @@ import pandas as pd
 from equipoise.audit.captions.reading import image_name, is_empty, items_of, read_records, suffix_of
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.schema import AXES, schema_for
-from equipoise.errors import InputError
+from equipoise.errors import InputError, closest
+from equipoise.formatting import plural
 from equipoise.measure.arrays import Floats
 from equipoise.measure.groups import Groups
-from equipoise.text.labels import read_labels
+from equipoise.text.labels import means_unknown, read_labels, same_label
 
 __all__ = ["ClassifierInputs", "ImageLabels", "axes_of", "read_classifier_inputs", "read_image_labels"]
 
@@ -56,8 +57,9 @@ def read_image_labels(
 
     One of three shapes. Long: ``image_id, label, score`` (without ``score``: the image has the label). Lists: a column
     ``objects`` or ``labels`` (or ``column``) with a list, or text with semicolons, and optionally ``scores``, a list as
-    long. Wide: one column of numbers per label. Groups are in columns named by ``axes``, or given as labels
-    ``axis:group``, of which the highest counts (none on a tie, or where all are 0 in a file of 0 and 1).
+    long; of a label that an image lists several times the highest score counts. Wide: one column of numbers per label.
+    Groups are in columns named by ``axes``, or given as labels ``axis:group``, of which the highest counts (none on a
+    tie, or where all are 0 in a file of 0 and 1). Rows that give one image two groups are refused.
     ``need_labels=False`` reads groups alone.
     """
     rows = _rows(Path(path))
@@ -68,7 +70,7 @@ def read_image_labels(
         raise InputError(f"{path}: no column {column!r}; it has: {', '.join(columns)}")
     for axis in axes:
         if axis in columns:
-            labels.values[axis] = {i: str(row[axis]) for i, row in rows if not is_empty(row.get(axis))}
+            labels.values[axis] = _one_group_each(path, axis, rows)
     if "source_id" in columns:
         labels.sources = {i: str(row["source_id"]) for i, row in rows if not is_empty(row.get("source_id"))}
     if "label" in columns and listed is None:
@@ -107,6 +109,24 @@ def _rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     return [(record.image_id, dict(record.fields)) for record in read_records(path, need_captions=False)]
 
 
+def _one_group_each(path: str | Path, axis: str, rows: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, str]:
+    """The group of each image that has one; rows of an image (one per label) that name two are refused."""
+    values: dict[str, str] = {}
+    for image, row in rows:
+        cell = row.get(axis)
+        if is_empty(cell):
+            continue
+        before = values.get(image)
+        if before is None or means_unknown(before):
+            values[image] = str(cell)
+        elif not same_label(before, cell) and not means_unknown(cell):
+            raise InputError(
+                f"{path}: the image {image!r} is {before!r} on {axis} in one row and {str(cell)!r} in another; give it "
+                "one group, or leave the cells empty"
+            )
+    return values
+
+
 def _refuse_twice(path: str | Path, ids: Iterable[str]) -> None:
     seen: set[str] = set()
     for image in ids:
@@ -134,8 +154,10 @@ def _read_lists(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]],
         scores = items_of(row.get("scores"), where) if labels.graded else [1.0] * len(names)
         if len(names) != len(scores):
             raise InputError(f"{where} has {len(names)} {column} and {len(scores)} scores; give one each")
-        for name, score in zip(names, scores, strict=True):
-            labels.scores[image][str(name)] = _number(score, labels.source, image, str(name))
+        for name, score in zip(map(str, names), scores, strict=True):
+            # a detector lists an object once per box: the image has it as surely as its best box says
+            number = _number(score, labels.source, image, name)
+            labels.scores[image][name] = max(number, labels.scores[image].get(name, number))
 
 
 def _read_wide(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> None:
@@ -151,7 +173,7 @@ def _refuse_gaps(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]]
     for name in columns:
         if name in _NO_LABELS:
             continue
-        without = [image for image, row in rows if is_empty(row.get(name))]
+        without = [image for image, row in rows if _is_gap(row.get(name))]
         numbers = sum(_is_number(row.get(name)) for _, row in rows)
         if without and numbers and numbers + len(without) == len(rows):
             raise InputError(
@@ -183,10 +205,20 @@ def _take_groups(labels: ImageLabels, axes: Sequence[str]) -> None:
 
 
 def _is_number(value: Any) -> bool:
+    return _parses(value) and math.isfinite(float(value))
+
+
+def _is_gap(value: Any) -> bool:
+    """Whether a cell stands for a number that is not there: empty, "NA" or "nan", or infinite."""
+    return is_empty(value) or (not _is_number(value) and (means_unknown(value) or _parses(value)))
+
+
+def _parses(value: Any) -> bool:
     try:
-        return math.isfinite(float(value))
+        float(value)
     except (TypeError, ValueError):
         return False
+    return True
 
 
 def _number(value: Any, source: str, image: str, name: str) -> float:
@@ -235,7 +267,7 @@ def read_classifier_inputs(
 ) -> ClassifierInputs:
     """Read predictions and labels and keep what both have; what falls out is told in the notes.
 
-    A label is predicted where its score is at least ``threshold``.
+    A label is predicted where its score is at least ``threshold``; one that is not listed for an image is not.
     """
     known = axes_of(labels, axes)
     shown = read_image_labels(labels, known, column=column)
@@ -254,13 +286,18 @@ def read_classifier_inputs(
     present = {name for image in ids for name, value in shown.scores[image].items() if value}
     if not present:
         raise InputError(f"{labels}: none of the {len(ids):,} images that are predicted has a label")
-    names = sorted(present & set(said.names) if said.complete else present)
-    if not names:
-        raise InputError(
-            f"{predictions}: predicts none of the labels in {labels}, such as {min(present, default='')!r}"
-        )
-    notes += _left_out(str(predictions), len(set(said.names) - present), "labels that no image has")
+    listed = set(said.names)
+    if not present & listed:
+        some, other = min(present), f", but others, such as {min(listed)!r}" if listed else ""
+        raise InputError(f"{predictions}: predicts none of the labels in {labels}, such as {some!r}{other}")
+    names = sorted(present & listed if said.complete else present)
+    notes += _left_out(str(predictions), len(listed - present), "labels that no image has")
     notes += _left_out(str(labels), len(present) - len(names), "labels that are not predicted")
+    never = [name for name in names if name not in listed]
+    if never:
+        near = closest(never[0], listed - present, n=1)
+        like = f" (it has {near[0]!r}; if they are the same, give them one name)" if near else ""
+        notes.append(f"{predictions}: never predicts {plural(len(never), 'label')}, such as {never[0]!r}{like}")
     scores = None
     if said.graded:
         every = [value for image in ids for value in said.scores[image].values()]
@@ -268,10 +305,19 @@ def read_classifier_inputs(
         scores = _table(said, ids, names, lowest)
         if not said.complete and any(len(said.scores[image]) < len(names) for image in ids):
             notes.append(f"{predictions}: a label that is not given to an image counts as a score of {lowest:g}")
-    predicted = _table(said, ids, names, 0.0) if scores is None else (scores >= threshold).astype(np.float64)
+    predicted = _table(said, ids, names, 0.0)
+    if scores is not None:
+        # what was not listed was not predicted, however low the threshold
+        predicted = (_table(said, ids, names, -math.inf) >= threshold).astype(np.float64)
     groups, guessed = _groups(shown, said, ids)
     for of_axis in groups.values():
         notes += of_axis.notes
+    notes += [
+        f"{predictions}: gives every image the {axis} of its label; if that is the label and not a prediction, take it "
+        "out, for Ratio and amplification towards the group would be of no model"
+        for axis, of_axis in guessed.items()
+        if (of_axis.labels == groups[axis].labels)[groups[axis].defined].all()
+    ]
     return ClassifierInputs(
         ids, tuple(names), _table(shown, ids, names, 0.0), scores, predicted, groups, guessed, tuple(notes)
     )

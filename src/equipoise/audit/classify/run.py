@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from equipoise.audit.captions.reading import origin_name
 from equipoise.audit.classify.inputs import (
     ClassifierInputs,
     ImageLabels,
@@ -243,7 +244,8 @@ class _Measures:
         for group, estimate in recall.by_group.items():
             self.findings.add(estimate, metric="object_recall", axis=axis, group=group)
         for group, recalls in zip(recall.groups, recall.by_label, strict=True):
-            table[f"recall of {group}"] = recalls
+            name = f"recall of {group}"  # groups of two axes may have one name
+            table[f"{name} ({axis})" if name in table else name] = recalls
 
     def _ratios(self, axis: str, groups: Groups, further: Mapping[str, ImageLabels]) -> None:
         guessed = self.inputs.predicted_groups.get(axis)
@@ -281,7 +283,8 @@ class _Measures:
         if guessed is None:
             raise InputError("the predictions of the original images name no group")
         places = {image: place for place, image in enumerate(self.inputs.ids)}
-        origins = {image: inpainted.sources.get(image, image) for image in inpainted.values[axis]}
+        said_of = {image: inpainted.sources.get(image, image) for image in inpainted.values[axis]}
+        origins = {image: origin_name(origin, inpainted.source, places) for image, origin in said_of.items()}
         twins = [(image, places[origin]) for image, origin in origins.items() if origin in places]
         if not twins:
             raise InputError("no inpainted image is of an image among the predictions; compare image_id or source_id")

@@ -12,9 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.captions import known_captions
-from equipoise.audit.captions.reading import USUAL, CaptionColumns, is_empty, read_records, suffix_of
+from equipoise.audit.captions.reading import (
+    USUAL,
+    CaptionColumns,
+    is_empty,
+    items_of,
+    origin_name,
+    read_records,
+    suffix_of,
+)
 from equipoise.audit.gather import joined, labels_of
-from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
 from equipoise.data.labels import set_numbers
@@ -22,12 +29,16 @@ from equipoise.data.readers.files import plain_lines
 from equipoise.data.readers.files.mapped import axes_named
 from equipoise.data.sampling import some_ids, some_of
 from equipoise.errors import InputError, UnknownNameError, like_it
+from equipoise.formatting import plural
 from equipoise.measure.groups import Groups
 from equipoise.text import LEXICONS, Lexicon
+from equipoise.text.labels import means_unknown, same_label
 
 __all__ = ["Dataset", "read_dataset"]
 
 LISTS = ("captions", "objects")
+APART = "apart"
+"""The attribute of a frame that holds the images whose rows differ, by column."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +104,16 @@ def read_dataset(
     path = Path(source)
     if not path.exists():
         raise InputError(f"{path}: no such table or captions file{like_it(path)}")
+    if columns != USUAL and (path.is_dir() or suffix_of(path) == ".txt"):
+        what = "a table, whose columns have names of their own" if path.is_dir() else "lines of text without columns"
+        raise InputError(f"{path}: {what}; leave out --id-column and --caption-column")
     if path.is_dir():
         frame, known = _from_table(path, layers, limit, sample, seed)
     else:
         if layers:
             raise InputError(f"{path}: is not a table, so it has no layers; leave out --layer")
         frame, known = _some(_from_file(path, columns), limit, sample, seed), ()
+    apart = {name: int(frame["image_id"].isin(images).sum()) for name, images in frame.attrs.get(APART, {}).items()}
     named = axes_named(axes)
     axes = tuple(named)
     moved = {axis: column for axis, column in named.items() if column != axis}
@@ -116,6 +131,13 @@ def read_dataset(
         asked = tuple(axis for axis in known if frame[axis].notna().any())
         notes += [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
     by_axis = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
+    columns_used = {name: name for name in ("subject", "source_id", "set_id")}
+    columns_used |= {named.get(axis, axis): axis for axis in by_axis}
+    notes += [
+        f"{name}: {plural(apart[column], 'image')} undefined, because the rows of the image differ"
+        for column, name in columns_used.items()
+        if apart.get(column)
+    ]
     unfit = words.unfit_for(text for some in captions for text in some) if words.axis in by_axis else ""
     notes += [unfit] if unfit else []
     if words.axis in by_axis and words.language != "en" and any(captions):
@@ -151,8 +173,6 @@ def _from_table(
 def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
     """The captions of a file by image, with whatever else its rows say of the image."""
     kind = suffix_of(path)
-    if kind == ".json" and columns == USUAL and not path.read_bytes().lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        return _from_captions(path)
     if kind == ".txt":
         lines = [line for _, line in plain_lines(path) if isinstance(line, str)]
         if not lines:
@@ -166,13 +186,29 @@ def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
     records = read_records(path, columns=columns)
     columns.check(records, [str(path)])
     rows: dict[str, dict[str, Any]] = {}
+    apart: dict[str, set[str]] = {}
     for record in records:
         row = rows.setdefault(record.image_id, {"image_id": record.image_id, "captions": []})
         row["captions"] += [text for text in record.captions if text.strip()]
         for name, value in record.fields.items():
-            if row.get(name) is None and (not isinstance(value, list | dict) or _is_list(name, value)):
-                row[name] = None if is_empty(value) else value
-    return pd.DataFrame(list(rows.values()))
+            if isinstance(value, list | dict) and not _is_list(name, value):
+                continue
+            before = row.setdefault(name, None)
+            if name == "objects" and before is not None and not is_empty(value):
+                row[name] = [*items_of(before, record.where), *items_of(value, record.where)]
+            elif before is None or means_unknown(before):
+                row[name] = before if is_empty(value) else value
+            elif not same_label(before, value) and not means_unknown(value):
+                apart.setdefault(name, set()).add(record.image_id)
+    for name, images in apart.items():
+        for image in images:
+            rows[image][name] = None
+    for row in rows.values():
+        if row.get("source_id") is not None:
+            row["source_id"] = origin_name(row["source_id"], f"{path}: the source_id of {row['image_id']!r}", rows)
+    frame = pd.DataFrame(list(rows.values()))
+    frame.attrs[APART] = apart
+    return frame
 
 
 def _is_list(name: str, value: Any) -> bool:
@@ -183,17 +219,6 @@ def _is_list(name: str, value: Any) -> bool:
 def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFrame:
     chosen = some_ids(frame["image_id"].tolist(), limit=limit, sample=sample, seed=seed)
     return frame[frame["image_id"].isin(chosen)].reset_index(drop=True)
-
-
-def _from_captions(path: Path) -> pd.DataFrame:
-    frame = caption_frame(path)
-    if frame.empty:
-        raise InputError(f"{path}: holds no captions")
-    nameless = frame["image_id"].isna()
-    if nameless.any():
-        raise InputError(f"{path}: annotation {int(nameless.argmax())} has no image_id")
-    together = frame.groupby("image_id", sort=False)["caption"].apply(list)
-    return pd.DataFrame({"image_id": together.index.astype(str), "captions": together.to_numpy()})
 
 
 def _groups(

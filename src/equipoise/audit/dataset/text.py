@@ -106,14 +106,17 @@ def _with_clusters(part: AxisPart, counts: ActivityCounts, bias: ActivityBias) -
     )
     p_value = lean.p_value[:, 0]
     first, second = (bias.table[name].to_numpy(float) for name in (bias.first, bias.second))
-    error = np.sqrt(1 / (first + 0.5) + 1 / (second + 0.5)) * _inflation(matrix, rows[:, 1], sources)
+    error = np.sqrt(1 / (first + 0.5) + 1 / (second + 0.5)) * _inflation(
+        matrix, rows[:, 1], sources, part.settings.level
+    )
     return replace(bias, table=bias.table.assign(p_exact=p_value, q_exact=benjamini_hochberg(p_value), error=error))
 
 
-def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArray[np.float64]:
+def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any], level: float) -> NDArray[np.float64]:
     """(L,) how much larger the error of each activity's share is by source than by mention, never below 1.
 
-    Where the sources of an activity do not differ, each counts as one mention; with one source, by its size.
+    Where the sources of an activity do not differ, each counts as one mention; with one source, by its size. Few
+    sources make it larger by Student's t over the normal law at ``level``, that of the intervals.
     """
     gather = sparse.csr_matrix((np.ones(len(sources)), (sources, np.arange(len(sources)))))
     every = sparse.csr_matrix(gather @ matrix)
@@ -127,7 +130,8 @@ def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArr
     scatter = np.clip(squares - 2 * share * products + share**2 * sizes, 0, None) * units / np.maximum(units - 1, 1)
     binomial = n * share * (1 - share)
     ratio = np.divide(scatter, binomial, out=sizes / n, where=binomial * scatter > 0)
-    widened = t_quantile(0.975, np.maximum(units - 1, 1)) / normal_quantile(0.975)
+    upper = 0.5 + level / 2
+    widened = t_quantile(upper, np.maximum(units - 1, 1)) / normal_quantile(upper)
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)) * widened)
 
 
@@ -300,7 +304,7 @@ def _leaning_rows(leaning: Leaning, kind: str, level: float, interval: str) -> l
             str(r["group"]),
             f"{r['n']:,}",
             plain(r["share"]),
-            f"[{r['ci_low']:.3f}, {r['ci_high']:.3f}]",
+            brackets(r["ci_low"], r["ci_high"]),
             plain(r["even"]),
             f"{r['excess']:+.3f}",
             p_plain(r["p_adjusted"]),

@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.errors import InputError
 from equipoise.measure.arrays import as_vector
 from equipoise.measure.captions.amplification import SelectedWords, ba, ba_of_captions, select_words
-from equipoise.measure.captions.counts import Amplification, image_keys
+from equipoise.measure.captions.counts import Amplification, image_keys, image_labels
 from equipoise.measure.captions.directional import dba_g, dba_o
 from equipoise.measure.captions.leakage import (
     FittedLeakage,
@@ -151,9 +150,5 @@ def _by_image(scores: Any, groups: Groups, images: Any) -> tuple[Any, Groups]:
     if images is None:
         return values, groups
     keys = image_keys(images, len(values))
-    labels = np.full(int(keys.max()) + 1, -2, dtype=np.int32)
-    labels[keys] = groups.labels
-    if (labels[keys] != groups.labels).any():
-        row = int(np.argmax(labels[keys] != groups.labels))
-        raise InputError(f"image {images[row]!r} has captions of two groups; an image is of one group or undefined")
-    return np.bincount(keys, values) / np.bincount(keys), Groups(labels, groups.names, groups.axis)
+    labels = image_labels(keys, groups.labels, images)
+    return np.bincount(keys, values) / np.bincount(keys), Groups(labels.astype(np.int32), groups.names, groups.axis)

@@ -244,7 +244,7 @@ def ba_of_captions(
     chosen_words = (
         select_words(reference, reference_groups, content=content, exclude=exclude, top=top, least=least)
         if words is None
-        else SelectedWords(tuple(words), {})
+        else SelectedWords(tuple(dict.fromkeys(words)), {})  # a word that is named twice is one word
     )
     if not chosen_words.words:
         raise InputError(

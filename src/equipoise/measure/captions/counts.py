@@ -26,7 +26,15 @@ from equipoise.measure.stats.group_means import permuted_labels
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import Alternative, p_values
 
-__all__ = ["Amplification", "ImagesOfCaptions", "TwoSides", "image_keys", "moved_interval", "two_sided_estimate"]
+__all__ = [
+    "Amplification",
+    "ImagesOfCaptions",
+    "TwoSides",
+    "image_keys",
+    "image_labels",
+    "moved_interval",
+    "two_sided_estimate",
+]
 
 Statistic = Callable[[Floats, Floats, Floats], Floats]
 """Counts of the reference (b, K), of the predictions (b, K), of what does not change (b, M) -> values (b,)."""
@@ -162,6 +170,23 @@ def image_keys(images: Sequence[Hashable], n: int) -> NDArray[np.intp]:
     return np.unique(np.array([str(image) for image in images]), return_inverse=True)[1]
 
 
+def image_labels(keys: NDArray[np.intp], labels: NDArray[Any], images: Sequence[Hashable]) -> NDArray[np.int64]:
+    """(images,) the label of each image, from its captions' ``keys`` (n,) and ``labels`` (n,), which must agree.
+
+    ``images`` (n,) are the ids, for the message.
+
+    >>> image_labels(np.array([0, 1, 0]), np.array([2, 5, 2]), "aba").tolist()
+    [2, 5]
+    """
+    by_image = np.zeros(int(keys.max()) + 1, dtype=np.int64)
+    by_image[keys] = labels
+    mixed = by_image[keys] != labels
+    if mixed.any():
+        image = images[int(np.argmax(mixed))]
+        raise InputError(f"image {image!r} has captions of two groups; an image is of one group or undefined")
+    return by_image
+
+
 @dataclass(frozen=True)
 class ImagesOfCaptions:
     """Which image each caption is of, and the image's label: what chance may deal anew."""
@@ -188,11 +213,7 @@ class ImagesOfCaptions:
         first, codes = np.unique(given, return_index=True, return_inverse=True)[1:]
         order = np.argsort(first)
         keys = np.argsort(order)[codes]
-        by_image = truth[first[order]]
-        mixed = by_image[keys] != truth
-        if mixed.any():
-            image = images[int(np.argmax(mixed))]
-            raise InputError(f"image {image!r} has captions of two groups; an image is of one group or undefined")
+        by_image = image_labels(keys, truth, images)
         return cls(keys, by_image, len(by_image) < len(keys))
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import Floats, as_count, chosen
-from equipoise.measure.captions.counts import image_keys, moved_interval
+from equipoise.measure.captions.counts import image_keys, image_labels, moved_interval
 from equipoise.measure.groups import UNDEFINED, Groups
 from equipoise.measure.metric import Scope, metric
 from equipoise.measure.notes import no_null
@@ -198,10 +199,11 @@ def error(
     rng = np.random.default_rng(seed)
     costs = _costs(mentions.named[kept], definition)
     shares = np.bincount(truth[kept], minlength=len(mentions.names)) / kept.sum()
-    if keys is None:
+    if images is None:
         null = _shuffled_errors(costs, truth[kept], as_count(draws, "draws"), rng)
     else:
-        null = _shuffled_images(costs, truth[kept], keys[kept], as_count(draws, "draws"), rng)
+        named = list(compress(images, kept))
+        null = _shuffled_images(costs, truth[kept], named, as_count(draws, "draws"), rng)
     null = null / counted.sum()
     tests = p_values(estimate.value, null, alternative="two-sided", rng=rng)
     return replace(
@@ -232,13 +234,12 @@ def _shuffled_errors(costs: Floats, truth: NDArray[Any], draws: int, rng: np.ran
 
 
 def _shuffled_images(
-    costs: Floats, truth: NDArray[Any], images: NDArray[Any], draws: int, rng: np.random.Generator
+    costs: Floats, truth: NDArray[Any], images: Sequence[Any], draws: int, rng: np.random.Generator
 ) -> Floats:
     """(R,) the same with the captions of an image kept together."""
-    codes = np.unique(images, return_inverse=True)[1]
+    codes = image_keys(images, len(truth))
     by_image = np.stack([np.bincount(codes, column) for column in costs.T], axis=1)
-    labels = np.zeros(len(by_image), dtype=np.intp)
-    labels[codes] = truth
+    labels = image_labels(codes, truth, images)
     rows = np.arange(len(labels))
     return np.concatenate([by_image[rows, block].sum(axis=1) for block in permuted_labels(labels, draws, rng)])
 
@@ -384,8 +385,11 @@ def outcome_divergence(
         null = divergence(law.rvs(size=as_count(draws, "draws"), random_state=rng).astype(float))
         resampled = divergence(rng.multinomial(len(cells), table.ravel() / len(cells), size=draws).astype(float))
     else:
-        keys = np.unique(image_keys(images, len(mentions))[kept], return_inverse=True)[1]
-        null = divergence(_shuffled_outcomes(said[kept], side, keys, as_count(draws, "draws"), rng))
+        image_keys(images, len(mentions))  # one id per caption
+        named = list(compress(images, kept))
+        keys = image_keys(named, len(named))
+        groups = image_labels(keys, side, named)
+        null = divergence(_shuffled_outcomes(said[kept], groups, keys, as_count(draws, "draws"), rng))
         resampled = bootstrap_statistic(cells, divergence, clusters=keys, replicates=draws, seed=seed)
     low, high, why = moved_interval(value, resampled, level, least=0.0, most=float(np.log2(len(present))))
     tests = p_values(value, null, rng=rng)
@@ -406,13 +410,11 @@ def outcome_divergence(
 
 
 def _shuffled_outcomes(
-    said: NDArray[Any], side: NDArray[Any], keys: NDArray[Any], draws: int, rng: np.random.Generator
+    said: NDArray[Any], groups: NDArray[Any], keys: NDArray[Any], draws: int, rng: np.random.Generator
 ) -> Floats:
-    """(R, G, 3) counts of outcomes by group, the groups dealt anew over whole images."""
+    """(R, G, 3) counts of outcomes by group, the ``groups`` (images,) dealt anew over whole images."""
     by_image = np.stack([np.bincount(keys, said == k) for k in range(len(OUTCOMES))], axis=1)
-    labels = np.zeros(len(by_image), dtype=np.intp)
-    labels[keys] = side
-    blocks = permuted_labels(labels, draws, rng)
+    blocks = permuted_labels(groups, draws, rng)
     return np.concatenate(
-        [np.stack([(block == g) @ by_image for g in range(int(side.max()) + 1)], axis=1) for block in blocks]
+        [np.stack([(block == g) @ by_image for g in range(int(groups.max()) + 1)], axis=1) for block in blocks]
     ).astype(np.float64)

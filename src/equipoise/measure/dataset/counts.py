@@ -21,6 +21,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import beta_quantile, normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import holm, p_values
 from equipoise.measure.stats.shares import wilson_interval
+from equipoise.text.labels import is_missing
 
 __all__ = ["Leaning", "cooccurrence", "presence_of", "representation"]
 
@@ -74,7 +75,7 @@ def representation(
 ) -> Leaning:
     """Share of each group among the images of each subject, against the dataset's own shares.
 
-    ``subjects`` (n,): one subject per image (None = none). Null: the groups shuffled over the images, so that a
+    ``subjects`` (n,): one subject per image (None or NaN = none). Null: the groups shuffled over the images, so that a
     count is hypergeometric: a subject with three images may be all of one group by chance. See
     :func:`cooccurrence` for items of which an image has several, and for ``clusters``.
 
@@ -83,7 +84,7 @@ def representation(
     (['chef', 'chef', 'nurse', 'nurse'], [-0.5, 0.5, 0.5, -0.5])
     """
     groups.check_length(len(subjects))
-    presence, names = presence_of([() if subject is None else (subject,) for subject in subjects])
+    presence, names = presence_of([() if is_missing(subject) else (subject,) for subject in subjects])
     options: dict[str, Any] = {"min_images": min_images, "permutations": permutations, "seed": seed, "level": level}
     return cooccurrence(groups, presence, names, clusters=clusters, **options)
 
