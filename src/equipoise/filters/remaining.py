@@ -126,6 +126,12 @@ class RemainingImages:
     def __len__(self) -> int:
         return len(self.frame)
 
+    def labelled(self, axis: str) -> pd.DataFrame:
+        """``frame`` with the groups of ``axis``, also where the run counts by other axes."""
+        if axis in self.frame:
+            return self.frame
+        return with_joined_labels(self.frame.assign(**{axis: self.column(axis)}), [axis])[0]
+
     @cached_property
     def sets(self) -> NDArray[np.int64]:
         """(n,) the number of each image's set; an image without a set is one of its own."""

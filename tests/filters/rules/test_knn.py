@@ -218,6 +218,34 @@ def test_a_reference_table_holds_the_real_images(edits, embedded, tmp_path):
         settings.judge(RemainingImages(made, models=Models(encoder=spec)))
 
 
+def test_groups_of_the_reference_are_read_together_with_those_of_the_edits(edits, embedded, tmp_path):
+    table, vectors = edits
+    rows = list(table.rows())
+    spelled = [{**r, "gender": r["gender"].title()} for r in rows if r["source_id"] is None]
+    real = Table.create(tmp_path / "real", spelled, axes=["gender"])
+    made = Table.create(tmp_path / "made", [r for r in rows if r["source_id"] is not None], axes=["gender"])
+    spec = embedded("v", table.to_pandas(["image_id"])["image_id"], vectors)
+    settings = Neighbourhood(k=10, crop="none")
+    apart = settings.judge(RemainingImages(made, models=Models(encoder=spec, reference=real)))
+    whole = settings.judge(RemainingImages(table, models=Models(encoder=spec)))
+    edited = table.to_pandas(["source_id"])["source_id"].notna().to_numpy()
+    assert apart.scores["group"].tolist() == whole.scores["group"][edited].tolist()
+
+
+@pytest.mark.parametrize("with_reference", [False, True])
+def test_the_axis_of_the_filter_need_not_be_one_that_the_run_counts_by(edits, embedded, tmp_path, with_reference):
+    table, vectors = edits
+    rows = [{**row, "race": "x"} for row in table.rows()]
+    both = Table.create(tmp_path / "both", rows, axes=["gender", "race"])
+    real = Table.create(tmp_path / "real", [r for r in rows if r["source_id"] is None], axes=["gender", "race"])
+    spec = embedded("v", table.to_pandas(["image_id"])["image_id"], vectors)
+    models = Models(encoder=spec, reference=real if with_reference else None)
+    settings = Neighbourhood(k=10, crop="none")
+    by_race = settings.judge(RemainingImages(both, models=models, axes=("race",)))
+    by_both = settings.judge(RemainingImages(both, models=models))
+    assert by_race.dropped.tolist() == by_both.dropped.tolist()
+
+
 def test_a_run_writes_the_gallery(edits, embedded, tmp_path):
     table, vectors = edits
     spec = embedded("v", table.to_pandas(["image_id"])["image_id"], vectors)

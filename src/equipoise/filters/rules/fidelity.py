@@ -79,7 +79,7 @@ class Fidelity:
 
     def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``prompt``, ``objects``, ``colour`` and ``rank_sum``; originals are not judged and stay."""
-        frame = remaining.frame
+        frame = remaining.labelled(self.axis)
         edits = frame["source_id"].notna().to_numpy() & frame[self.axis].notna().to_numpy()
         if not edits.any():
             raise InputError("no image is an edit (with source_id and a group); there is nothing to rank")
