@@ -76,6 +76,53 @@ def test_groups_are_counted_in_the_rows_that_are_learnt_from(tmp_path):
         prepared("one", counts | {("train", "f"): 0})
 
 
+def multilabel_task(folder, genders, *, layers=(), **options):
+    """The task as it stands before the first step, on rows of these genders."""
+    from equipoise.data import Table
+    from equipoise.train.fitting import prepared_training
+    from equipoise.train.settings import TrainSettings
+
+    if not folder.exists():
+        Table.create(folder, [{"image_id": f"i{i}", "gender": g} for i, g in enumerate(genders)], axes=["gender"])
+    options = {"labels": ["gender"], "groups": "gender", **options}
+    settings = TrainSettings(steps=1, batch=4, val_share=0.0)
+    return prepared_training(
+        "multilabel", folder, init="mini:judge", layers=layers, options=options, device="cpu", settings=settings
+    ).task
+
+
+def test_balanced_rows_are_not_weighed_once_more(tmp_path):
+    from equipoise.data import Table
+    from equipoise.data.sampling import balance_layer
+
+    genders = ["f"] * 2 + ["m"] * 8
+    plain = multilabel_task(tmp_path / "t", genders, loss="upweight")
+    assert plain.fair_loss.weights.tolist() == pytest.approx([10 / 4, 10 / 16])
+    for balance in ("over", "sub"):
+        task = multilabel_task(tmp_path / "t", genders, loss="upweight", balance=balance)
+        assert task.fair_loss.weights.tolist() == [1.0, 1.0]
+        task = multilabel_task(tmp_path / "t", genders, loss="class-balanced", balance=balance)
+        assert task.fair_loss.weights.tolist() == [1.0, 1.0]
+    balance_layer(Table.open(tmp_path / "t"), "gender", method="oversample")
+    layered = multilabel_task(tmp_path / "t", genders, loss="upweight", layers=["balance"])
+    assert layered.fair_loss.weights.tolist() == [1.0, 1.0]
+
+
+def test_groups_are_read_as_everywhere(tmp_path):
+    from PIL import Image
+
+    genders = ["female"] * 3 + ["male"] * 4 + ["Male"] + ["unknown"] * 2 + [None]
+    task = multilabel_task(tmp_path / "t", genders, loss="group-dro")
+    assert task.group_names == ["female", "male"]
+    assert task.heads[0].labels == ("female", "male")
+    image = Image.new("RGB", (64, 64))
+    cells = ["female", "Male", " MALE ", "unknown", None, "other"]
+    inputs = task.inputs([{"image_id": "x", "image": image, "gender": cell} for cell in cells], 0)
+    assert inputs["groups"].tolist() == [0, 1, 1, -1, -1, -1]
+    assert inputs["wanted"][:3].tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert inputs["wanted"][3:5].isnan().all()
+
+
 def test_the_saved_classifier_averages_those_of_the_groups():
     from equipoise.train.tasks.multilabel import MultilabelTask
 
