@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -244,6 +246,35 @@ def test_the_axis_of_the_filter_need_not_be_one_that_the_run_counts_by(edits, em
     by_race = settings.judge(RemainingImages(both, models=models, axes=("race",)))
     by_both = settings.judge(RemainingImages(both, models=models))
     assert by_race.dropped.tolist() == by_both.dropped.tolist()
+
+
+@dataclass(frozen=True)
+class MeanColours:
+    """An encoder whose vectors are mean colours."""
+
+    name: str = "colours"
+    key: str = "colours 1"
+    logit_scale: float = 1.0
+    reads_texts: bool = False
+
+    def encode_images(self, images):
+        return np.stack([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) + 1 for image in images])
+
+    def encode_texts(self, texts):
+        raise AssertionError("no text is asked for")
+
+
+def test_images_without_the_box_of_a_person_are_said_to_be_compared_whole(edits, tmp_path):
+    table = edits[0]
+    box, unboxed = '[{"box": [0, 0, 4, 4]}]', '[{"box": null}]'
+    rows = [{**row, "people": unboxed if i < 3 else box} for i, row in enumerate(table.rows())]
+    boxed = Table.create(tmp_path / "boxed", rows, axes=["gender"], columns={"people": "json"})
+    models = Models(encoder=MeanColours())
+    for some, n in ((table, len(table)), (boxed, 3)):
+        notes = Neighbourhood(k=10).judge(RemainingImages(some, models=models)).notes
+        assert f"{n} images have no box of a person and were compared whole, not cropped" in notes
+    notes = Neighbourhood(k=10, crop="none").judge(RemainingImages(table, models=models)).notes
+    assert not any("compared whole" in note for note in notes)
 
 
 def test_a_run_writes_the_gallery(edits, embedded, tmp_path):
