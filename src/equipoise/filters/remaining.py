@@ -243,7 +243,8 @@ class RemainingImages:
         if getattr(self.encoder(model), "tables", None) is not None:
             return 0
         columns = [self.column(name) if name in self.table.types else [None] * len(self) for name in BOXES]
-        return sum(person_in(*cells, ANY_SIZE) is None for cells in zip(*columns, strict=True))
+        cells = zip(*columns, strict=True)
+        return sum(person_in(people, detections, ANY_SIZE) is None for people, detections in cells)
 
     def crowds(self, detector: Any = "") -> NDArray[np.int64]:
         """(n,) how many groups of people, each drawn as one, the annotations name; 0 where a detector looks."""
