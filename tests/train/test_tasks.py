@@ -111,6 +111,27 @@ def test_short_ids_draw_what_they_always_drew():
     assert drawn_texts(rows, "caption", 9) == expected
 
 
+def test_sets_of_one_name_in_two_subjects_are_kept_whole_apart(tmp_path):
+    from equipoise.data import Table
+    from equipoise.train.fitting import prepared_training
+    from equipoise.train.settings import TrainSettings
+
+    rows = [
+        {"image_id": f"{subject}{k}{i}", "subject": subject, "set_id": str(k), "caption": "x"}
+        for subject in ("cook", "nurse", "pilot")
+        for k in range(2)
+        for i in range(2)
+    ]
+    table = Table.create(tmp_path / "t", rows)
+    settings = TrainSettings(steps=1, batch=4, val_share=0.0, whole_sets=True)
+    training = prepared_training("clip", table, init="mini:clip", device="cpu", settings=settings)
+    stream = training.streams[0].stream
+    assert stream.steps_per_epoch == 3  # two sets of two images fit into a batch
+    for step in range(3):
+        batch = training.rows.labels.iloc[stream.batch_at(step)]
+        assert set(batch.groupby(["subject", "set_id"]).size()) == {2}
+
+
 def test_balanced_rows_are_not_weighed_once_more(tmp_path):
     from equipoise.data import Table
     from equipoise.data.sampling import balance_layer
