@@ -1,13 +1,15 @@
 """Labels from captions as a layer, and tables joined into one."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.data.labels import label_layer
-from equipoise.data.mixing import join_tables
+from equipoise.data.mixing import combine, join_tables, write_mixture
+from equipoise.data.sampling import balance_layer
 from equipoise.errors import InputError
 
 CAPTIONS = {
@@ -75,3 +77,19 @@ def test_the_commands(tmp_path):
     assert labelled.exit_code == 0, labelled.output
     assert "male" in labelled.output
     assert Table.open(tmp_path / "c", layers="all").group_counts("gender") == {"female": 1, "male": 1}
+
+
+def test_images_that_are_taken_more_than_once_are_not_joined_as_if_once(tmp_path):
+    photos = [{"image_id": f"a{i}", "gender": "fmmm"[i]} for i in range(4)]
+    edits = [{"image_id": f"b{i}", "source_id": f"a{i}", "gender": "mfff"[i]} for i in range(4)]
+    a = Table.create(tmp_path / "a", photos, axes=["gender"])
+    b = Table.create(tmp_path / "b", edits, axes=["gender"])
+    often = balance_layer(a, "gender", name="over", method="oversample")
+    with pytest.raises(InputError, match=r"takes 1 images more than once, such as 'a0'.*balance the new table"):
+        join_tables([often, b], tmp_path / "c")
+    chosen = combine(pd.DataFrame(photos), pd.DataFrame(edits), "gender")
+    with pytest.raises(InputError, match="more than once"):
+        write_mixture(often, b, chosen, tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+    once = balance_layer(a, "gender", name="under")
+    assert join_tables([once, b], tmp_path / "d").group_counts("gender") == {"f": 4, "m": 2}

@@ -378,6 +378,20 @@ def test_a_mixture_keeps_its_images_and_leaves_out_what_filters_dropped(tmp_path
     assert made.to_pandas(["image_id"])["image_id"].tolist() == ["x"]
 
 
+def test_sets_that_are_numbered_anew_in_each_subject_are_drawn_apart(tmp_path: Path) -> None:
+    rows = [
+        {"image_id": f"{s}-{k}-{i}", "subject": f"s{s}", "set_id": str(k)}
+        for s in range(50)
+        for k in range(4)
+        for i in range(2)
+    ]
+    some = some_of(Table.create(tmp_path / "t", rows), sample=10)
+    drawn = some.to_pandas(["image_id"], only_kept=True)["image_id"]
+    assert len(drawn) == 10
+    assert set(drawn.str[:-2].value_counts()) == {2}, "whole sets"
+    assert drawn.str.partition("-")[0].nunique() > 2, "of several subjects"
+
+
 @pytest.mark.slow
 def test_the_size_of_conceptual_captions() -> None:
     n = 2_772_289

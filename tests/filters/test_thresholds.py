@@ -118,6 +118,25 @@ def test_sets_of_one_name_are_counted_by_subject(images):
     assert dict(learned_from_people(read, counts > 1).thresholds) == {"gender": 2}
 
 
+def test_sets_that_an_earlier_filter_dropped_teach_nothing(images):
+    from equipoise.filters import learned_from_people, recognised_counts
+
+    n_seen = {"a": 4, "b": 4, "c": 3, "d": 1, "e": 1, "f": 0}
+    scores = {(name, i): 1.0 if i < n else -1.0 for name, n in n_seen.items() for i in range(4)}
+    scores["c", 3] = None  # one image that could not be read counts as not recognised
+    scores |= {(name, i): None for name in "uvwxyz" for i in range(4)}  # dropped before anybody looked
+    rows = [
+        {"image_id": f"{name}{i}", "set_id": name, "gender": "fm"[i % 2], "score_detect_gender": score}
+        for (name, i), score in scores.items()
+    ]
+    read = images(rows, columns={"score_detect_gender": "float64"})
+    assert recognised_counts(read)["gender"].to_dict() == n_seen
+    accepted = pd.Series({name: n_seen.get(name, 4) > 2 for name in "abcdefuvwxyz"})
+    learned = learned_from_people(read, accepted)
+    assert (learned.n, learned.agreement) == (6, 1.0)
+    assert learned.thresholds["gender"] in (2, 3)
+
+
 def test_learned_thresholds_are_a_preset_of_ones_own(tmp_path):
     """What is written is read back by the filter's --config, on any axes."""
     from equipoise.filters.steps import steps_from_toml

@@ -363,3 +363,8 @@ def test_a_group_of_ones_own_keeps_the_captions_that_name_none() -> None:
     assert said_of(row, {"gender": "f"}) == {"captions": ["Somebody at the beach"]}
     assert said_of(row, {"mood": "happy"}) == row
     assert said_of(row, {"gender": "female", "age": "old"}) == {"captions": ["A woman with a dog", row["captions"][1]]}
+
+
+def test_captions_that_name_a_race_are_not_said_of_another_skin_tone() -> None:
+    row = {"captions": ["A white man in a suit", "A man in a white suit"], "params": None, "generator": None}
+    assert said_of(row, {"skin_tone": "dark"}) == {"captions": ["A man in a white suit"]}

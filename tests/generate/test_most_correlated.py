@@ -129,3 +129,22 @@ def test_the_command_takes_it(desk, tmp_path):
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 0, result.output
     assert dark(Table.open(out))["a"] == {"tie"}
+
+
+def test_objects_lean_by_the_images_that_are_there_and_by_known_groups(tmp_path):
+    from equipoise.generate.mask import _ranks
+
+    held = [("male", ["tie"], True), ("Male", ["tie"], True), ("female", ["tie"], True), ("male", ["cup"], True)]
+    held += [("female", ["cup"], True), ("female", ["hat", "tie"], True), ("male", ["hat", "hat"], True)]
+    held += [("unknown", ["cup"], True)] * 6 + [("female", ["hat"], False)] * 6  # not known whose; dropped by a filter
+    rows = [
+        {"image_id": f"i{i}", "gender": g, "object_boxes": json.dumps([thing(n, TIE) for n in names]), "keep": keep}
+        for i, (g, names, keep) in enumerate(held)
+    ]
+    columns = {"object_boxes": "json", "keep": "bool", "dropped_by": "string"}
+    table = Table.create(tmp_path / "t", rows, axes=["gender"], columns=columns)
+    config = MaskConfig(what="object", most_correlated="gender", least=2)
+    names = list(_ranks(table, config))
+    assert sorted(names) == ["cup", "hat", "tie"]
+    shares = object_shares([h[1] for h in held[:7]], [h[0].lower() for h in held[:7]], least=2)
+    assert names == list(shares.index)

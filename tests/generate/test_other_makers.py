@@ -317,3 +317,19 @@ def test_verification_refuses_what_cannot_be_checked() -> None:
     ):
         with pytest.raises(InputError, match=words):
             verify_edits(**(good | {"ks": [1]} | change))
+
+
+def test_faces_of_no_known_group_are_not_taken_and_spellings_are_one(tmp_path: Path) -> None:
+    from equipoise.generate.swap import _faces_by_group
+
+    cells = ["Male", "male", "male", "female", "unknown", "N/A", None]
+    rows = [{"image_id": f"f{i}", "gender": cell} for i, cell in enumerate(cells)]
+    faces = Table.create(tmp_path / "f", rows, axes=["gender"])
+    by_group = _faces_by_group(faces, SwapConfig())
+    assert {group: [face[0] for face in some] for group, some in by_group.items()} == {
+        "male": ["f0", "f1", "f2"],
+        "female": ["f3"],
+    }
+    assert list(_faces_by_group(faces, SwapConfig(groups=("Female",)))) == ["Female"]
+    with pytest.raises(InputError, match="no face of the group 'old'"):
+        _faces_by_group(faces, SwapConfig(groups=("old",)))

@@ -99,11 +99,11 @@ def test_unlabelled_photographs_are_left_out_where_there_are_labels(painter: Any
             "people": json.dumps([person(box=[2, 2, 9, 9])]),
             "gender": group,
         }
-        for i, group in enumerate(["female", None])
+        for i, group in enumerate(["female", None, "unknown"])
     ]
     table = Table.create(tmp_path / "in", rows, axes=["gender"], columns={"people": "json"})
-    assert plan_edits(table).left_out == {"no label on gender": 1}
-    assert plan_edits(table, EditsConfig(only_labelled=False)).n_tasks == 2
+    assert plan_edits(table).left_out == {"no label on gender": 2}
+    assert plan_edits(table, EditsConfig(only_labelled=False)).n_tasks == 3
 
 
 @pytest.mark.parametrize("feather", [0, 3])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from equipoise.errors import InputError
-from equipoise.mitigate import ClipClip, Inlp, Leace
+from equipoise.mitigate import Bend, ClipClip, Inlp, Leace, Rerank
 from equipoise.mitigate.clip_clip import mutual_information
 
 
@@ -73,6 +73,24 @@ def test_leace_within_sets_forgets_what_differs_between_sets():
     assert np.abs((erased[1::2] - erased[::2]).mean(axis=0)).max() < 1e-9
     with pytest.raises(InputError, match="say which with sets"):
         Leace(within=True).fit(vectors, labels)
+
+
+@pytest.mark.parametrize("remedy", [Leace, lambda: ClipClip(m=3), Bend, Rerank])
+def test_what_compares_nothing_inside_sets_learns_from_images_without_one(remedy):
+    vectors, _, labels = leaning(7, n=400)
+    sets = [i // 2 if i < 40 else None for i in range(400)]  # photographs beside a few counterfactual sets
+    some, plain = remedy().fit(vectors, labels, sets=sets), remedy().fit(vectors, labels)
+    assert (some.fitted_on.n, some.fitted_on.n_left_out) == (400, 0)
+    for name, value in plain.state().items():
+        np.testing.assert_array_equal(some.state()[name], value)
+    with pytest.raises(InputError, match="sets has 3 names for 400 vectors"):
+        remedy().fit(vectors, labels, sets=sets[:3])
+
+
+def test_leace_keeps_its_word_where_few_images_are_in_sets():
+    vectors, codes, labels = leaning(7, n=400, groups=2)
+    erased = Leace().fit(vectors, labels, sets=[i // 2 if i < 40 else None for i in range(400)]).erased(vectors)
+    np.testing.assert_allclose(erased[codes == 0].mean(axis=0), erased[codes == 1].mean(axis=0), atol=1e-9)
 
 
 def test_inlp_takes_out_what_a_linear_guess_finds():

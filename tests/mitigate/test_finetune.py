@@ -54,6 +54,24 @@ def test_subjects_are_in_three_parts_and_those_apart_are_not_named(prepared):
     assert "a person who works as a chef" in texts
 
 
+def test_rows_that_the_table_keeps_for_testing_are_not_learnt_from(sets):
+    from equipoise.data.sampling import split_layer
+    from equipoise.train.rows import TrainingRows
+
+    table = split_layer(sets, by="subject", fractions={"train": 0.6, "test": 0.4})
+    frame = table.to_pandas(["subject", "split"])
+    tested, others = (set(frame["subject"][frame["split"] == name]) for name in ("test", "train"))
+    training, apart = prepared_finetuning(
+        "mini:clip", table, ["gender"], held_out=[min(others)], device="cpu", settings={"steps": 1, "val_share": 0.5}
+    )
+    learnt, judged = training.learnt_subjects, training.subjects(training.parts.validation)
+    assert tested
+    assert not tested & {*learnt, *judged}
+    assert not set(apart) & {*learnt, *judged}
+    rows = TrainingRows(table, ["subject"])
+    assert set(rows.labels["split"].iloc[training.parts.train]) == {"train"}
+
+
 def test_whole_sets_stay_in_a_batch(prepared):
     training, _ = prepared
     labels = training.rows.labels

@@ -76,6 +76,94 @@ def test_groups_are_counted_in_the_rows_that_are_learnt_from(tmp_path):
         prepared("one", counts | {("train", "f"): 0})
 
 
+def multilabel_task(folder, genders, *, layers=(), **options):
+    """The task as it stands before the first step, on rows of these genders."""
+    from equipoise.data import Table
+    from equipoise.train.fitting import prepared_training
+    from equipoise.train.settings import TrainSettings
+
+    if not folder.exists():
+        Table.create(folder, [{"image_id": f"i{i}", "gender": g} for i, g in enumerate(genders)], axes=["gender"])
+    options = {"labels": ["gender"], "groups": "gender", **options}
+    settings = TrainSettings(steps=1, batch=4, val_share=0.0)
+    return prepared_training(
+        "multilabel", folder, init="mini:judge", layers=layers, options=options, device="cpu", settings=settings
+    ).task
+
+
+@pytest.mark.parametrize("end", ["", "--generated", "--edit-00", "-0001--01"])
+def test_images_whose_ids_end_alike_draw_captions_of_their_own(end):
+    from equipoise.train.task import drawn_texts
+
+    captions = [str(k) for k in range(5)]
+    rows = [{"image_id": f"{i:02}{end}", "caption": captions} for i in range(40)]
+    shares = [np.bincount([int(text) for text in drawn_texts(rows, "caption", step)], minlength=5) for step in range(5)]
+    assert np.max(shares) < 20  # 8 of the 40 images are expected to draw each caption
+    assert drawn_texts(rows, "caption", 3) == drawn_texts(rows, "caption", 3)
+
+
+def test_short_ids_draw_what_they_always_drew():
+    from equipoise.train.task import drawn_texts
+
+    rows = [{"image_id": name, "caption": list("abcdefgh")} for name in ("1", "im000042", "OO_7")]
+    seeds = [int.from_bytes(row["image_id"].encode(), "big") for row in rows]
+    expected = ["abcdefgh"[np.random.default_rng([9, seed]).integers(8)] for seed in seeds]
+    assert drawn_texts(rows, "caption", 9) == expected
+
+
+def test_sets_of_one_name_in_two_subjects_are_kept_whole_apart(tmp_path):
+    from equipoise.data import Table
+    from equipoise.train.fitting import prepared_training
+    from equipoise.train.settings import TrainSettings
+
+    rows = [
+        {"image_id": f"{subject}{k}{i}", "subject": subject, "set_id": str(k), "caption": "x"}
+        for subject in ("cook", "nurse", "pilot")
+        for k in range(2)
+        for i in range(2)
+    ]
+    table = Table.create(tmp_path / "t", rows)
+    settings = TrainSettings(steps=1, batch=4, val_share=0.0, whole_sets=True)
+    training = prepared_training("clip", table, init="mini:clip", device="cpu", settings=settings)
+    stream = training.streams[0].stream
+    assert stream.steps_per_epoch == 3  # two sets of two images fit into a batch
+    for step in range(3):
+        batch = training.rows.labels.iloc[stream.batch_at(step)]
+        assert set(batch.groupby(["subject", "set_id"]).size()) == {2}
+
+
+def test_balanced_rows_are_not_weighed_once_more(tmp_path):
+    from equipoise.data import Table
+    from equipoise.data.sampling import balance_layer
+
+    genders = ["f"] * 2 + ["m"] * 8
+    plain = multilabel_task(tmp_path / "t", genders, loss="upweight")
+    assert plain.fair_loss.weights.tolist() == pytest.approx([10 / 4, 10 / 16])
+    for balance in ("over", "sub"):
+        task = multilabel_task(tmp_path / "t", genders, loss="upweight", balance=balance)
+        assert task.fair_loss.weights.tolist() == [1.0, 1.0]
+        task = multilabel_task(tmp_path / "t", genders, loss="class-balanced", balance=balance)
+        assert task.fair_loss.weights.tolist() == [1.0, 1.0]
+    balance_layer(Table.open(tmp_path / "t"), "gender", method="oversample")
+    layered = multilabel_task(tmp_path / "t", genders, loss="upweight", layers=["balance"])
+    assert layered.fair_loss.weights.tolist() == [1.0, 1.0]
+
+
+def test_groups_are_read_as_everywhere(tmp_path):
+    from PIL import Image
+
+    genders = ["female"] * 3 + ["male"] * 4 + ["Male"] + ["unknown"] * 2 + [None]
+    task = multilabel_task(tmp_path / "t", genders, loss="group-dro")
+    assert task.group_names == ["female", "male"]
+    assert task.heads[0].labels == ("female", "male")
+    image = Image.new("RGB", (64, 64))
+    cells = ["female", "Male", " MALE ", "unknown", None, "other"]
+    inputs = task.inputs([{"image_id": "x", "image": image, "gender": cell} for cell in cells], 0)
+    assert inputs["groups"].tolist() == [0, 1, 1, -1, -1, -1]
+    assert inputs["wanted"][:3].tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert inputs["wanted"][3:5].isnan().all()
+
+
 def test_the_saved_classifier_averages_those_of_the_groups():
     from equipoise.train.tasks.multilabel import MultilabelTask
 

@@ -180,12 +180,14 @@ def write_mixture(
 
     A generated image that replaces a real one takes its captions, because contamination changes images and nothing
     else. Columns are those of the real table; what the generated table does not have is null. Rows that a filter
-    dropped do not come in, and its verdict (``keep``, ``dropped_by``, ``copies``) is no column of the mixture; a
-    substitution must have been chosen among the rows that are kept. Its generated images may lie in several tables.
+    dropped do not come in, and its verdict (``keep``, ``dropped_by``, ``copies``) is no column of the mixture, so that
+    tables with images to be taken more than once are refused. A substitution must have been chosen among the rows that
+    are kept; its generated images may lie in several tables.
     """
     from equipoise.data.table import Table as TableClass
 
     tables = [generated] if isinstance(generated, TableClass) else list(generated)
+    _refuse_copies([real, *tables])
     if isinstance(chosen, Combined):
         if len(tables) != 1:
             raise InputError(f"real images are combined with one table of generated ones, not with {len(tables)}")
@@ -207,12 +209,13 @@ def join_tables(tables: Sequence[Table], out: str | Path) -> Table:
 
     An id that two tables share is refused: which of the two images it means could not be said later. Columns are those
     of all tables, null where a table has none; one that has another type elsewhere is refused. Rows that a filter
-    dropped stay out.
+    dropped stay out; images that are to be taken more than once are refused, for which balance what is joined.
     """
     from equipoise.data.table import Table as TableClass
 
     if len(tables) < 2:
         raise InputError("joining takes two tables or more")
+    _refuse_copies(tables)
     owner: dict[str, Table] = {}
     for table in tables:
         for name in ids_of(table.to_pandas(["image_id"], only_kept="keep" in table.columns)):
@@ -268,6 +271,19 @@ def _substituted_rows(real: Table, generated: Sequence[Table], chosen: Substitut
                 source = source_of.pop(row["image_id"])
                 yield row | texts[source] | {"source_id": source}
     _refuse_dropped(generated[-1] if generated else real, source_of.keys())
+
+
+def _refuse_copies(tables: Sequence[Table]) -> None:
+    """Refuse tables of which a balancing layer takes images more than once; the new table would hold each once."""
+    for table in tables:
+        if "copies" in table.columns:
+            often = table.to_pandas(["image_id", "copies"], only_kept="keep" in table.columns)
+            again = often["image_id"][often["copies"].fillna(1) > 1]
+            if len(again):
+                raise InputError(
+                    f"{table.path}: a balancing layer takes {len(again)} images more than once, such as "
+                    f"{again.iloc[0]!r}; leave that layer out, and balance the new table: equipoise table balance OUT"
+                )
 
 
 def _refuse_dropped(table: Table, names: Collection[str]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from equipoise.data.labels import set_names
 from equipoise.data.results import Positions, axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import plural
@@ -294,12 +295,13 @@ def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> 
     if not limit and not sample:
         return table
     refuse_two_choices(limit, sample)
-    columns = ["image_id", *(["set_id"] if "set_id" in table.columns else [])]
+    columns = ["image_id", *(name for name in ("set_id", "subject") if name in table.columns)]
     frame = table.to_pandas(columns, only_kept="keep" in table.columns)
     keep = pd.Series(np.arange(len(frame)) < limit)
     if sample:
         own = pd.Series(ids_of(frame), index=frame.index)
-        units = frame["set_id"].astype("string").fillna(own) if "set_id" in frame else own
+        sets = pd.Series(set_names(frame), index=frame.index, dtype="string") if "set_id" in frame else own
+        units = sets.fillna(own)
         names = list(dict.fromkeys(units))
         order = [names[i] for i in draw_order(names, seed, "sample")]
         before = units.value_counts().reindex(order).cumsum().shift(fill_value=0)

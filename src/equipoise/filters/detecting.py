@@ -29,6 +29,7 @@ __all__ = [
     "largest_person",
     "looked_at",
     "n_crowds",
+    "person_in",
     "sure",
 ]
 
@@ -196,10 +197,13 @@ class PersonVectors:
 
     def _crop(self, row: dict[str, Any]) -> Image.Image:
         image: Image.Image = row["image"]
-        box = largest_person(row.get("people"), image.size)
-        if box is None:
-            box = _detected_person(row.get("detections"), image.size)
+        box = person_in(row.get("people"), row.get("detections"), image.size)
         return image if box is None else image.crop(box)
+
+
+def person_in(people: Any, detections: Any, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    """The box of the largest person by a cell of ``people``, or else by one of ``detections``."""
+    return largest_person(people, size) or _detected_person(detections, size)
 
 
 def _detected_person(cell: Any, size: tuple[int, int]) -> tuple[int, int, int, int] | None:

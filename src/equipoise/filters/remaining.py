@@ -36,6 +36,7 @@ from equipoise.filters.detecting import (
     from_json,
     looked_at,
     n_crowds,
+    person_in,
     sure,
 )
 from equipoise.filters.stored import StoredVectors
@@ -45,6 +46,10 @@ __all__ = ["Models", "RemainingImages"]
 
 
 CROPS = ("none", "person")
+BOXES = ("people", "detections")
+"""Columns that say where a person is."""
+ANY_SIZE = (2**31, 2**31)
+"""Larger than any image: whether there is a box does not depend on the pixels."""
 LIGHT = ("image_id", "source_id", "set_id", "subject", "caption")
 """Columns every filter may look at."""
 
@@ -125,6 +130,12 @@ class RemainingImages:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def labelled(self, axis: str) -> pd.DataFrame:
+        """``frame`` with the groups of ``axis``, also where the run counts by other axes."""
+        if axis in self.frame:
+            return self.frame
+        return with_joined_labels(self.frame.assign(**{axis: self.column(axis)}), [axis])[0]
 
     @cached_property
     def sets(self) -> NDArray[np.int64]:
@@ -224,6 +235,17 @@ class RemainingImages:
         cells = self.measured(name, looked, {"detections": "json"}, decode=True)
         return [from_json(cell) for cell in cells["detections"]]
 
+    def n_uncropped(self, model: Any = "") -> int:
+        """How many images have no box of a person, so that their "crop" is the whole image.
+
+        None of a table of vectors, where whoever computed it has cropped.
+        """
+        if getattr(self.encoder(model), "tables", None) is not None:
+            return 0
+        columns = [self.column(name) if name in self.table.types else [None] * len(self) for name in BOXES]
+        cells = zip(*columns, strict=True)
+        return sum(person_in(people, detections, ANY_SIZE) is None for people, detections in cells)
+
     def crowds(self, detector: Any = "") -> NDArray[np.int64]:
         """(n,) how many groups of people, each drawn as one, the annotations name; 0 where a detector looks."""
         if (detector or self.models.detector) != "annotations" or "people" not in self.table.types:
@@ -289,8 +311,7 @@ class RemainingImages:
             raise UnknownNameError("crop", crop, CROPS)
         if crop == "none" and getattr(encoder, "reads_texts", True):
             return self._checked(embed_images(self.table, encoder, place, keep=self.models.cache, **options))
-        people = ("people", "detections") if crop == "person" else ()
-        reads = [name for name in people if name in self.table.types]
+        reads = [name for name in BOXES if crop == "person" and name in self.table.types]
         blank = encoder.encode_images([Image.new("RGB", (32, 32))])
         schema = schema_for("embeddings", dim=int(np.shape(blank)[1]))
         return self._checked(

@@ -165,7 +165,7 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
 
     ``table`` is read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
     recognised); one row per ``set_id``, or per ``subject`` and ``set_id`` where subjects have sets of one name, and one
-    column per axis.
+    column per axis. Sets of which no image has a score, because an earlier filter dropped them, have no row.
     """
     prefix = "score_detect_"
     known = [name.removeprefix(prefix) for name in table.columns if name.startswith(prefix)]
@@ -177,6 +177,8 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
     chosen = list(axes) or [axis for axis in known if axis in table.axes]
     frame = table.to_pandas(["set_id", "subject", *(prefix + axis for axis in chosen)])
     frame = frame.assign(set=set_numbers(frame))[frame["set_id"].notna()]
+    judged = frame[[prefix + axis for axis in chosen]].notna().any(axis=1)
+    frame = frame[judged.groupby(frame["set"]).transform("any")]
     hits = pd.DataFrame({axis: frame[prefix + axis].fillna(-1) > 0 for axis in chosen})
     counts = hits.groupby(frame["set"]).sum().astype(int)
     names = frame.drop_duplicates("set").set_index("set")[["subject", "set_id"]]

@@ -23,6 +23,7 @@ from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said
 from equipoise.generate.persons import box_in_pixels, people_in, placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
+from equipoise.text.labels import means_unknown
 from equipoise.text.templates import EditInstruction, edit_instructions, edit_templates
 
 __all__ = ["EditsConfig", "fitted", "make_edits", "pasted", "plan_edits"]
@@ -177,7 +178,7 @@ def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], s
         single = people_in(everyone)
         if len(everyone) != 1 or len(single) != 1:
             left_out["not exactly one person"] += 1
-        elif labelled and row[config.axis] is None:
+        elif labelled and means_unknown(row[config.axis]):
             left_out[f"no label on {config.axis}"] += 1
         else:
             chosen.append((place, row["image_id"], single[0]))

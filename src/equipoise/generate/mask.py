@@ -25,6 +25,7 @@ from equipoise.generate.persons import mask_of, placed_rows
 from equipoise.generate.plans import Task, WorkPlan, settings_of, task_of
 from equipoise.generate.tools import Tools
 from equipoise.measure.captions.amplification import bias_table
+from equipoise.text.labels import read_labels
 
 __all__ = ["MaskConfig", "blacked_out", "make_masked", "object_shares", "plan_mask"]
 
@@ -137,9 +138,9 @@ def _ranks(source: Table, config: MaskConfig) -> dict[str, int]:
     axis = config.most_correlated
     if axis not in source.columns:
         raise UnknownNameError(f"column of {source.path}", axis, source.columns)
-    frame = source.to_pandas(["object_boxes", axis])
+    frame = source.to_pandas(["object_boxes", axis], only_kept="keep" in source.columns)
     objects = [{str(thing.get("name")) for thing in json.loads(cell or "[]")} for cell in frame["object_boxes"]]
-    groups = [None if pd.isna(group) else str(group) for group in frame[axis]]
+    groups = read_labels(frame[axis]).values().tolist()
     return {str(name): i for i, name in enumerate(object_shares(objects, groups, least=config.least).index)}
 
 

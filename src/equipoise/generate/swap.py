@@ -24,6 +24,7 @@ from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said
 from equipoise.generate.persons import placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, drawn, settings_of, task_of
 from equipoise.generate.tools import Tools
+from equipoise.text.labels import read_labels
 
 __all__ = ["SwapConfig", "make_swaps", "plan_swap", "swapped"]
 
@@ -105,8 +106,10 @@ def _faces_by_group(faces: Table, config: SwapConfig) -> dict[str, list[list[Any
     by_group: dict[str, list[list[Any]]] = {group: [] for group in config.groups}
     within = ["people"] if "people" in faces.columns else []
     columns = ["image_id", config.axis, *(name for name in where if name != config.axis), *within]
-    for place, row in placed_rows(faces, columns):
-        group = row[config.axis]
+    rows = list(placed_rows(faces, columns))
+    cells = [*config.groups, *(row[config.axis] for _, row in rows)]
+    groups = read_labels(cells, asked=config.groups).values()[len(config.groups) :]
+    for (place, row), group in zip(rows, groups, strict=True):
         fits = all(row[name] in values for name, values in where.items())
         boxes = _face_boxes(people_of(row.get("people")))
         if group is not None and fits and (group in by_group or not config.groups) and (boxes or not within):

@@ -67,7 +67,7 @@ class Bend(BaseRemedy):
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Take so many ``references`` of each group of every axis, drawn by ``seed``, as reference images."""
         every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets)
+        known = checked_groups(every, groups, sets, compares=False)
         rng = np.random.default_rng(self.seed)
         codes = np.stack(list(known.codes.values()))
         kept = np.zeros(len(known.vectors), dtype=bool)

@@ -106,7 +106,7 @@ class ClipClip(BaseRemedy):
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Estimate the information of every number from (n, d) ``vectors``; ``sets`` do not matter to it."""
         every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets)
+        known = checked_groups(every, groups, sets, compares=False)
         by_axis = [mutual_information(known.vectors, codes, self.estimator, bins=self.bins) for codes in _codes(known)]
         self._information = np.mean(by_axis, axis=0)
         self.dropped  # noqa: B018 - refuses an m that leaves nothing

@@ -37,7 +37,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.counterfactual_task import CounterfactualTask
 from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects
 from equipoise.train.fitting import Trained, Training, carried_out, prepared_training
-from equipoise.train.rows import Parts, TrainingRows
+from equipoise.train.rows import Parts, TrainingRows, parted
 from equipoise.train.settings import TrainSettings
 
 __all__ = ["PRESETS", "VARIANTS", "Finetuned", "finetune", "prepared_finetuning"]
@@ -147,9 +147,14 @@ def finetune(
 
 
 def _parts(apart: Collection[str], how: TrainSettings, rows: TrainingRows) -> Parts:
-    """Rows to learn from and rows that say when to stop; those of subjects held ``apart`` are neither."""
+    """Rows to learn from and rows that say when to stop; those of subjects held ``apart`` are neither.
+
+    Where the table has a ``split``, both are of its ``train`` rows, as in every training.
+    """
     labels = rows.labels
-    ours = np.flatnonzero((labels["subject"].notna() & ~labels["subject"].isin(list(apart))).to_numpy(dtype=bool))
+    named = (labels["subject"].notna() & ~labels["subject"].isin(list(apart))).to_numpy(dtype=bool)
+    train = parted(rows, 0.0, how.seed).train  # all rows where the table has no split
+    ours = train[named[train]]
     if not len(ours):
         raise InputError(f"{rows.name}: no image of a subject is left to learn from")
     if not how.val_share:

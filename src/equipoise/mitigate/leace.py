@@ -52,13 +52,12 @@ class Leace(LinearRemedy):
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Learn from (n, d) ``vectors`` and their ``groups`` on every axis; see :class:`Remedy`."""
         every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets)
+        known = checked_groups(every, groups, sets, compares=self.within)
         if self.within and known.sets is None:
             raise InputError("within=True erases what differs inside sets; say which with sets=...")
         mean = known.vectors.mean(axis=0)
-        inside = known.sets if self.within else None
-        shown = within_sets(indicators(known), inside)
-        self._set_from(covariance_within(known.vectors, inside), known.vectors.T @ shown, mean, len(known.vectors))
+        shown = within_sets(indicators(known), known.sets)
+        self._set_from(covariance_within(known.vectors, known.sets), known.vectors.T @ shown, mean, len(known.vectors))
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self
 

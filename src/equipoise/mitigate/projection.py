@@ -95,8 +95,7 @@ class Projection(LinearRemedy):
         every = checked_vectors(vectors)
         named = sets if sets is not None and self.variant == "calibrated" else ()
         people = [i for i, name in enumerate(named) if name in (None, "")]
-        # what spans needs no partner: with sets, a prompt without one, or alone in its own, would be left out
-        known = checked_groups(every, groups, None if self.variant == "prompts" else sets)
+        known = checked_groups(every, groups, sets, compares=self.variant != "prompts")
         unit = known.vectors / _lengths(known)[:, None]
         spanning = _effects(unit, known) if self.variant == "differences" else unit
         if people:

@@ -221,8 +221,14 @@ def unit_block(rows: NDArray[np.float32], start: int = 0) -> NDArray[np.float32]
     return np.asarray(rows / lengths[:, None], dtype=np.float32)
 
 
-def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[Any] | None) -> Labelled:
-    """The vectors that have a group on every axis, their groups as numbers, and their sets as numbers."""
+def checked_groups(
+    vectors: NDArray[np.float64], groups: Axes, sets: Sequence[Any] | None, *, compares: bool = True
+) -> Labelled:
+    """The vectors that have a group on every axis, their groups as numbers, and their sets as numbers.
+
+    A vector without a set, or alone in it, cannot be compared inside one and is left out. ``compares=False`` is for
+    what compares nothing inside sets: it takes every vector that has its groups, and no set.
+    """
     if not groups:
         raise InputError("groups is empty; name at least one axis with the group of every vector")
     usable = np.ones(len(vectors), dtype=bool)
@@ -233,6 +239,8 @@ def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[An
     if sets is not None:
         if len(sets) != len(vectors):
             raise InputError(f"sets has {len(sets)} names for {len(vectors)} vectors; give one each")
+        sets = sets if compares else None
+    if sets is not None:
         usable &= np.array([_known(name) for name in sets], dtype=bool)
         names = pd.Index([str(name) for name in sets], dtype=object)
         number = pd.factorize(names)[0]

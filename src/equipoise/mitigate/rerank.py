@@ -66,7 +66,7 @@ class Rerank(BaseRemedy):
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Learn to tell the groups of all axes together: a linear discriminant, one covariance for all."""
         every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets)
+        known = checked_groups(every, groups, sets, compares=False)
         codes = np.zeros(len(known.vectors), dtype=np.int64)
         for axis, some in known.codes.items():
             codes = codes * len(known.names[axis]) + some

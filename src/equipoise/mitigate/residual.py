@@ -63,7 +63,7 @@ class Residual(BaseRemedy):
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Train the map on (n, d) ``vectors``; ``sets`` do not matter to it."""
         every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets)
+        known = checked_groups(every, groups, sets, compares=False)
         self._map = self._trained(known)
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self

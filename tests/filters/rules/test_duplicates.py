@@ -54,6 +54,25 @@ def test_a_set_like_an_earlier_one_goes(images, embedded):
     assert verdict.dropped.tolist() == [False, False, True] * 2
 
 
+def test_sets_of_one_name_in_two_subjects_are_compared(images, embedded):
+    rows = [{"image_id": f"{s}{i}", "subject": s, "set_id": "1"} for s in ("cook", "nurse") for i in range(2)]
+    v = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.7, 0.7]])
+    models = Models(encoder=embedded("v", [row["image_id"] for row in rows], v))
+    verdict = Duplicates().judge(RemainingImages(images(rows), models=models))
+    assert verdict.dropped.tolist() == [False, False, True, False]
+
+
+def test_images_that_could_not_be_encoded_go(images, embedded, monkeypatch):
+    rows = [{"image_id": name, "set_id": name[0]} for name in ("a1", "a2", "b1", "b2", "c1", "c2")]
+    v = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [np.nan, np.nan], [0.6, -0.8], [0.6, -0.8]], dtype=np.float32)
+    monkeypatch.setattr(RemainingImages, "image_vectors", lambda *_, **__: v)
+    verdict = Duplicates().judge(RemainingImages(images(rows)))
+    assert verdict.dropped.tolist() == [False, False, True, True, False, False]
+    assert verdict.notes == ["1 images could not be encoded and go"]
+    verdict = Duplicates(unit="set").judge(RemainingImages(images(rows, "again")))
+    assert verdict.dropped.tolist() == [False, False, True, True, False, False]
+
+
 def test_sums_of_sets_equal_a_loop():
     rng = np.random.default_rng(0)
     sets = np.r_[np.arange(5), rng.integers(0, 5, 20)]

@@ -131,12 +131,13 @@ def test_no_filter_draws_one_at_random_and_asks_no_model(images):
     ]
     table = images(rows)
     drawn = []
-    for seed in (0, 0, 1):
+    for seed, of_run in ((0, 0), (0, 0), (1, 0), (0, 1)):
         step = Step.of("fidelity", {**Fidelity.presets["no-filter"], "seed": seed})
         assert step.filter.needs == ()
-        verdict = step.filter.judge(RemainingImages(table, models=Models()))
+        verdict = step.filter.judge(RemainingImages(table, models=Models(), seed=of_run))
         kept = [name for name, gone in zip(table.to_pandas()["image_id"], verdict.dropped, strict=True) if not gone]
         assert sorted(name[:-1] for name in kept if "-" in name) == sorted(f"o{i}-{g}" for i in range(30) for g in "fm")
         drawn.append([name[-1] for name in kept if "-" in name])
     assert drawn[0] == drawn[1] != drawn[2]
+    assert drawn[3] != drawn[0], "the seed of the run (--seed) draws anew too"
     assert min(drawn[0].count(j) for j in "012") >= 8, "each of the three has its chance: 20 of 60 expected"

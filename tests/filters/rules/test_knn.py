@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -216,6 +218,63 @@ def test_a_reference_table_holds_the_real_images(edits, embedded, tmp_path):
     assert (apart.dropped == whole.dropped[edited]).all()
     with pytest.raises(InputError, match="no image is real"):
         settings.judge(RemainingImages(made, models=Models(encoder=spec)))
+
+
+def test_groups_of_the_reference_are_read_together_with_those_of_the_edits(edits, embedded, tmp_path):
+    table, vectors = edits
+    rows = list(table.rows())
+    spelled = [{**r, "gender": r["gender"].title()} for r in rows if r["source_id"] is None]
+    real = Table.create(tmp_path / "real", spelled, axes=["gender"])
+    made = Table.create(tmp_path / "made", [r for r in rows if r["source_id"] is not None], axes=["gender"])
+    spec = embedded("v", table.to_pandas(["image_id"])["image_id"], vectors)
+    settings = Neighbourhood(k=10, crop="none")
+    apart = settings.judge(RemainingImages(made, models=Models(encoder=spec, reference=real)))
+    whole = settings.judge(RemainingImages(table, models=Models(encoder=spec)))
+    edited = table.to_pandas(["source_id"])["source_id"].notna().to_numpy()
+    assert apart.scores["group"].tolist() == whole.scores["group"][edited].tolist()
+
+
+@pytest.mark.parametrize("with_reference", [False, True])
+def test_the_axis_of_the_filter_need_not_be_one_that_the_run_counts_by(edits, embedded, tmp_path, with_reference):
+    table, vectors = edits
+    rows = [{**row, "race": "x"} for row in table.rows()]
+    both = Table.create(tmp_path / "both", rows, axes=["gender", "race"])
+    real = Table.create(tmp_path / "real", [r for r in rows if r["source_id"] is None], axes=["gender", "race"])
+    spec = embedded("v", table.to_pandas(["image_id"])["image_id"], vectors)
+    models = Models(encoder=spec, reference=real if with_reference else None)
+    settings = Neighbourhood(k=10, crop="none")
+    by_race = settings.judge(RemainingImages(both, models=models, axes=("race",)))
+    by_both = settings.judge(RemainingImages(both, models=models))
+    assert by_race.dropped.tolist() == by_both.dropped.tolist()
+
+
+@dataclass(frozen=True)
+class MeanColours:
+    """An encoder whose vectors are mean colours."""
+
+    name: str = "colours"
+    key: str = "colours 1"
+    logit_scale: float = 1.0
+    reads_texts: bool = False
+
+    def encode_images(self, images):
+        return np.stack([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) + 1 for image in images])
+
+    def encode_texts(self, texts):
+        raise AssertionError("no text is asked for")
+
+
+def test_images_without_the_box_of_a_person_are_said_to_be_compared_whole(edits, tmp_path):
+    table = edits[0]
+    box, unboxed = '[{"box": [0, 0, 4, 4]}]', '[{"box": null}]'
+    rows = [{**row, "people": unboxed if i < 3 else box} for i, row in enumerate(table.rows())]
+    boxed = Table.create(tmp_path / "boxed", rows, axes=["gender"], columns={"people": "json"})
+    models = Models(encoder=MeanColours())
+    for some, n in ((table, len(table)), (boxed, 3)):
+        notes = Neighbourhood(k=10).judge(RemainingImages(some, models=models)).notes
+        assert f"{n} images have no box of a person and were compared whole, not cropped" in notes
+    notes = Neighbourhood(k=10, crop="none").judge(RemainingImages(table, models=models)).notes
+    assert not any("compared whole" in note for note in notes)
 
 
 def test_a_run_writes_the_gallery(edits, embedded, tmp_path):

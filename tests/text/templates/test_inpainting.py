@@ -231,3 +231,19 @@ def test_replacing_on_real_captions_leaves_no_other_gender():
         found = inpainting_prompt(caption, {"gender": "female"}, lexicons={"gender": lexicon})
         if found.text is not None:
             assert "male" not in lexicon.groups_in(found.text)
+
+
+@pytest.mark.parametrize("caption", ["A white man in a suit", "A black woman cooks", "An Asian family is eating"])
+def test_no_skin_tone_is_put_beside_a_word_for_a_race(caption):
+    for tone in ("light", "dark"):
+        prompt = inpainting_prompt(caption, {"skin_tone": tone})
+        assert prompt.text is None
+        assert "'race' that cannot be said of" in prompt.reason
+    both = inpainting_prompt("A white man in a suit", {"skin_tone": "dark", "race": "Black"})
+    assert both.text == "A Black darker-skinned man in a suit", "both are said anew"
+
+
+def test_colours_of_things_do_not_keep_a_skin_tone_out():
+    prompt = inpainting_prompt("A man in a white shirt beside a black dog", {"skin_tone": "dark"})
+    assert prompt.text == "A darker-skinned man in a white shirt beside a black dog"
+    assert inpainting_prompt("A dark-skinned Black man", {"skin_tone": "dark"}).text == "A dark-skinned Black man"

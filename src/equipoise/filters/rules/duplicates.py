@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.array_types import Floats
 from equipoise.data.sampling import units_of
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.protocol import FilterVerdict
+from equipoise.filters.protocol import FilterVerdict, whole_sets
 from equipoise.filters.remaining import RemainingImages
 
 __all__ = ["Duplicates", "earlier_twin"]
@@ -27,7 +27,8 @@ class Duplicates:
     """An image goes if it is nearly the same as an earlier one that stays (cosine of at least ``alike``).
 
     Images of the same set, or edits of the same source, are meant to be alike and are not compared. With
-    ``unit = "set"`` a whole set goes if its mean vector is nearly that of an earlier set.
+    ``unit = "set"`` a whole set goes if its mean vector is nearly that of an earlier set. An image without a vector
+    cannot be compared and goes, and then with its whole set.
     """
 
     alike: float = 0.99
@@ -60,7 +61,9 @@ class Duplicates:
         relatives = _relatives(remaining)
         within = remaining.column(self.within) if self.within else pd.Series(np.zeros(len(remaining)))
         sets = remaining.sets
+        unseen = ~np.isfinite(vectors).all(axis=1)
         if self.unit == "set":
+            unseen = whole_sets(unseen, sets)
             first = np.unique(sets, return_index=True)[1]
             means = _set_sums(vectors, sets)
             means /= np.linalg.norm(means, axis=1, keepdims=True)
@@ -68,8 +71,10 @@ class Duplicates:
             score = twin[sets]
         else:
             score = _by_part(vectors, relatives, np.asarray(within, dtype=object), self.alike)
-        failed = np.nan_to_num(score, nan=-1.0) >= self.alike - 1e-6
-        return FilterVerdict(failed, failed, {"twin": score})
+        failed = (np.nan_to_num(score, nan=-1.0) >= self.alike - 1e-6) | unseen
+        where = "are in a set with one that could not be encoded" if self.unit == "set" else "could not be encoded"
+        notes = [f"{int(unseen.sum())} images {where} and go"] if unseen.any() else []
+        return FilterVerdict(failed, failed, {"twin": score}, notes=notes)
 
 
 def earlier_twin(vectors: Any, relatives: Any, alike: float) -> Floats:
@@ -116,4 +121,5 @@ def _set_sums(vectors: Any, sets: NDArray[np.int64]) -> NDArray[np.float32]:
 
 def _relatives(remaining: RemainingImages) -> NDArray[np.int64]:
     """(n,) the same number for images that are meant to be alike: of one set, and an original and its edits."""
-    return pd.factorize(pd.Series(units_of(remaining.frame, "image_id"), dtype=object))[0].astype(np.int64)
+    frame = remaining.frame.assign(set_id=remaining.sets.astype(str))  # sets of one name in two subjects are two
+    return pd.factorize(pd.Series(units_of(frame, "image_id"), dtype=object))[0].astype(np.int64)

@@ -46,7 +46,7 @@ class Fidelity:
     detector: str = ""
     model: str = ""
     seed: int = 0
-    """Of the draw, where nothing is ranked."""
+    """Of the draw, where nothing is ranked; added to the seed of the run."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "inpainting": {},
@@ -79,7 +79,7 @@ class Fidelity:
 
     def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``prompt``, ``objects``, ``colour`` and ``rank_sum``; originals are not judged and stay."""
-        frame = remaining.frame
+        frame = remaining.labelled(self.axis)
         edits = frame["source_id"].notna().to_numpy() & frame[self.axis].notna().to_numpy()
         if not edits.any():
             raise InputError("no image is an edit (with source_id and a group); there is nothing to rank")
@@ -92,7 +92,8 @@ class Fidelity:
         looks = [scores[name] for name in ("prompt", "colour") if name in scores] or list(scores.values())
         blind = edits & np.isnan(looks).all(axis=0) if looks else np.zeros(len(frame), dtype=bool)
         lot = np.empty(len(frame))
-        lot[draw_order(frame["image_id"].tolist(), self.seed, "fidelity")] = np.arange(len(frame))
+        seed = self.seed + remaining.seed
+        lot[draw_order(frame["image_id"].tolist(), seed, "fidelity")] = np.arange(len(frame))
         total = np.full(len(frame), np.nan)
         kept = np.zeros(len(frame), dtype=bool)
         for rows in frame[edits].groupby(["source_id", self.axis], sort=False).indices.values():

@@ -19,6 +19,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.retrieval.select import Best
+from equipoise.text.labels import read_labels
 
 __all__ = [
     "Neighbourhood",
@@ -188,7 +189,7 @@ class Neighbourhood:
             share_real, share_group, self.real_above, self.group_above, inequality=self.inequality
         )
         unseen = _edits(remaining) & ~judged  # edits without a vector or a group
-        frame = remaining.frame
+        frame = remaining.labelled(self.axis)
         kept = good
         files: dict[str, pd.DataFrame] = {}
         if self.select != "images":
@@ -200,6 +201,8 @@ class Neighbourhood:
         notes = [f"{int(good.sum())} of {int(judged.sum())} edits are accepted, {int(kept.sum())} are chosen"]
         if unseen.any():
             notes.append(f"{int(unseen.sum())} edits could not be encoded or have no group")
+        if pool.n_uncropped:
+            notes.append(f"{pool.n_uncropped} images have no box of a person and were compared whole, not cropped")
         if neighbours.k < self.k:
             notes.append(f"only {neighbours.k} neighbours there are, fewer than K = {self.k}")
         return FilterVerdict(judged & ~good, judged & ~kept, {"real": real, "group": group}, judged, notes, files=files)
@@ -325,6 +328,8 @@ class _Pool:
     sources: NDArray[np.int64]
     rows: NDArray[np.int64]
     """The edits' rows among the remaining images."""
+    n_uncropped: int
+    """Images that were to be cropped to a person and have no box of one."""
 
 
 def _edits(remaining: RemainingImages) -> Flags:
@@ -334,15 +339,17 @@ def _edits(remaining: RemainingImages) -> Flags:
 def _pool(settings: Neighbourhood, remaining: RemainingImages) -> _Pool:
     models = list(dict.fromkeys([settings.model, settings.model_group or settings.model]))
     own = {model: remaining.image_vectors(model, crop=settings.crop) for model in models}
-    frame = remaining.frame[["source_id", settings.axis]]
+    frame = remaining.labelled(settings.axis)[["source_id", settings.axis]]
+    looked_at = [remaining]
     if remaining.models.reference is not None:
         reference = remaining.reference()
-        if settings.axis not in reference.frame:
+        looked_at.append(reference)
+        if settings.axis not in reference.table.types:
             raise InputError(
                 f"{reference.table.path} has no axis {settings.axis!r}, which the neighbours are asked for"
             )
         others = {model: reference.image_vectors(model, crop=settings.crop) for model in models}
-        real = reference.frame[[settings.axis]].assign(source_id=None)
+        real = reference.labelled(settings.axis)[[settings.axis]].assign(source_id=None)
     else:
         own_real = ~_edits(remaining)
         if not own_real.any():
@@ -357,9 +364,10 @@ def _pool(settings: Neighbourhood, remaining: RemainingImages) -> _Pool:
     return _Pool(
         {model: np.concatenate([others[model][seen], own[model][rows]]) for model in models},
         np.arange(len(together)) < n_real,
-        pd.factorize(together[settings.axis])[0].astype(np.int64),
+        read_labels(together[settings.axis]).codes,  # "Male" of one table and "male" of the other are one group
         pd.factorize(together["source_id"])[0].astype(np.int64),
         rows,
+        sum(some.n_uncropped(settings.model) for some in looked_at) if settings.crop == "person" else 0,
     )
 
 

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from equipoise.array_types import Floats
 from equipoise.errors import UnknownNameError
-from equipoise.filters.detecting import _detected_person, is_face, largest_person
+from equipoise.filters.detecting import is_face, person_in
 from equipoise.filters.protocol import FilterVerdict, below, whole_sets
 from equipoise.filters.remaining import RemainingImages, _short
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
@@ -119,15 +119,11 @@ class _Measured:
     detector: Any = None
 
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
-        boxes = [self._box(row) for row in rows] if self.of == "person" else self._faces(rows)
+        boxes = [_person(row) for row in rows] if self.of == "person" else self._faces(rows)
         return [
             {"sharpness": None if box is None else sharpness_of(row["image"].crop(box)), "read": True}
             for row, box in zip(rows, boxes, strict=True)
         ]
-
-    def _box(self, row: dict[str, Any]) -> Any:
-        size = row["image"].size
-        return largest_person(row.get("people"), size) or _detected_person(row.get("detections"), size)
 
     def _faces(self, rows: list[dict[str, Any]]) -> list[Any]:
         images = [row["image"] for row in rows]
@@ -137,6 +133,10 @@ class _Measured:
             _largest(detections.boxes[[is_face(label) for label in detections.labels]], image.size)
             for detections, image in zip(self.detector.detect(images), images, strict=True)
         ]
+
+
+def _person(row: dict[str, Any]) -> Any:
+    return person_in(row.get("people"), row.get("detections"), row["image"].size)
 
 
 def _largest(boxes: Any, size: tuple[int, int]) -> tuple[int, int, int, int] | None:

@@ -59,7 +59,7 @@ def inpainting_prompt(
     speaks of. Otherwise a term is put beside the first person noun: ``terms[axis][group]``, or the group's own name,
     in the order English has them. ``wording`` (the shipped one unless given) holds all of this, and the names that
     tables have for the groups; a group that an axis with words does not know is refused. When the caption names no
-    person there is no prompt, and ``reason`` says so.
+    person, or a race where the skin tone changes, there is no prompt, and ``reason`` says so.
 
     >>> inpainting_prompt("A man rides his horse", {"gender": "female"}).text
     'A woman rides her horse'
@@ -72,6 +72,8 @@ def inpainting_prompt(
     'A light skinned man'
     >>> inpainting_prompt("A red bus", {"age": "old"}).reason
     'the caption names no person'
+    >>> inpainting_prompt("A white man", {"skin_tone": "dark"}).reason
+    "the caption has a word on the axis 'race' that cannot be said of 'dark'"
     """
     if not targets:
         raise InputError("targets is empty; name at least one axis and group, such as {'gender': 'female'}")
@@ -89,6 +91,11 @@ def inpainting_prompt(
         else:
             how[axis] = "replaced" if replaced != text else "kept"
             text = replaced
+    for axis in targets if lexicons is None else ():
+        other = _other_axis_that_tells(axis, text, targets, said) if how[axis] != "kept" else ""
+        if other:
+            reason = f"the caption has a word on the axis {other!r} that cannot be said of {targets[axis]!r}"
+            return InpaintingPrompt(caption, dict(targets), None, {}, reason)
     if not spoken:
         return InpaintingPrompt(caption, dict(targets), text, how)
     span = person_span(text, _lexicon_spans(text, replacers))
@@ -136,6 +143,15 @@ def _replaced(text: str, group: str, replacer: Replacer) -> str | None:
 def _still_names_another(text: str, group: str, replacer: Replacer) -> bool:
     """Whether a word of another group is left, because it has no counterpart ("pregnant", "boy" on the age axis)."""
     return isinstance(replacer, Swapper) and bool(replacer.groups_in(text) - {group})
+
+
+def _other_axis_that_tells(axis: str, text: str, targets: Mapping[str, str], wording: Wording) -> str:
+    """The axis, not changed itself, whose words tell a group of ``axis`` too ("a white man", of skin tone); or none."""
+    for other in shipped("inpainting")["told_by"].get(axis, ()):
+        replacer = wording.replacer(other)
+        if other not in targets and replacer is not None and replacer.groups_in(text):
+            return str(other)
+    return ""
 
 
 def _place(axis: str) -> int:

@@ -2,7 +2,8 @@
 
 A column of single values becomes a softmax over its values, a column of lists one independent output per value. The
 labels of the checkpoint are ``column:value``, which ``hf:<folder>`` reads as heads. ``balance`` draws the rows so that
-groups appear equally often; ``loss`` is one of :data:`equipoise.train.losses.LOSSES`.
+groups appear equally often; ``loss`` is one of :data:`equipoise.train.losses.LOSSES`. Groups of an axis are read as
+everywhere (:mod:`equipoise.text.labels`): "Male" and "male" are one, and "unknown" is none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from equipoise.data.labels import with_joined_labels
 from equipoise.data.sampling import balance
 from equipoise.data.settings import fitting_all
 from equipoise.errors import InputError, one_line
@@ -23,6 +25,7 @@ from equipoise.models.hf.checkpoint import image_processor
 from equipoise.models.images import processed
 from equipoise.models.runtime import from_transformers, quiet
 from equipoise.models.trust import check_built, on_disk
+from equipoise.text.labels import read_labels
 from equipoise.train.losses import LOSSES, Head, LabelBatch, LabelLoss
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
@@ -66,6 +69,8 @@ class MultilabelTask:
         self.columns = tuple(dict.fromkeys([*self.label_columns, *([groups] if groups else [])]))
         self.new_parts: tuple[str, ...] = ()
         self._learnt: Any = None
+        self._groups_of_axis: dict[str, list[str]] = {}
+        self._group_of_cell: dict[tuple[str, str], str | None] = {}
 
     def options(self) -> dict[str, Any]:
         """The keywords that make such a task again."""
@@ -80,11 +85,13 @@ class MultilabelTask:
 
     def copies(self, rows: TrainingRows, places: Any, seed: int) -> Any:
         """How often each of the rows at ``places`` is taken in an epoch; ``None`` where nothing is balanced."""
-        self._learnt = places  # asked before open, whose loss counts the groups of these rows alone
+        # asked before open, whose loss counts the groups of these rows alone, each as often as it is taken
         if self.balance == "none":
+            self._learnt = np.repeat(places, rows.copies[places])
             return None
         frame = rows.labels.iloc[places].reset_index(drop=True)
         chosen = balance(frame, self.groups, method=_BALANCES[self.balance], seed=seed)
+        self._learnt = places[chosen.positions]
         return np.bincount(chosen.positions, minlength=len(frame))
 
     def open(self, checkpoint: Checkpoint, rows: TrainingRows, *, fresh: bool = False) -> Any:
@@ -92,8 +99,9 @@ class MultilabelTask:
         import torch
 
         checkpoint.needs_images()
-        self.heads = heads_of_columns(rows.labels, self.label_columns, self.least)
-        learnt = rows.labels if self._learnt is None else rows.labels.iloc[self._learnt]
+        labels = self._read(rows)
+        self.heads = heads_of_columns(labels, self.label_columns, self.least)
+        learnt = labels if self._learnt is None else labels.iloc[self._learnt]
         self.group_names = sorted(learnt[self.groups].dropna().astype(str).unique()) if self.groups else []
         if self.groups and len(self.group_names) < 2:
             raise InputError(f"{rows.name}: the rows to learn from show fewer than two groups of {self.groups!r}")
@@ -123,13 +131,13 @@ class MultilabelTask:
         wanted = torch.full((len(rows), self.n_labels), float("nan"))
         for head, column in zip(self.heads, self.label_columns, strict=True):
             for i, row in enumerate(rows):
-                value = row[column]
+                value = self._value(row, column)
                 if value is None:
                     continue
                 values = {str(v) for v in value} if isinstance(value, list) else {str(value)}
                 wanted[i, head.places] = torch.tensor([float(label in values) for label in head.labels])
         number = {name: i for i, name in enumerate(self.group_names)}
-        groups = [number.get(str(row[self.groups]), -1) if self.groups else -1 for row in rows]
+        groups = [number.get(str(self._value(row, self.groups)), -1) if self.groups else -1 for row in rows]
         pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
         return {"pixels": pixels, "wanted": wanted, "groups": torch.tensor(groups)}
 
@@ -210,6 +218,26 @@ class MultilabelTask:
     def _seen(self, layer: Any, given: Any) -> None:
         """Keep what the last layer is given."""
         self._features = given[0]
+
+    def _read(self, rows: TrainingRows) -> pd.DataFrame:
+        """The labels of the rows, with the groups of every axis in one spelling; which they are is kept."""
+        axes = [name for name in self.columns if name == self.groups or name in rows.table.axes]
+        labels = with_joined_labels(rows.labels, axes)[0]
+        self._groups_of_axis = {
+            axis: sorted(map(str, labels[axis].dropna().unique())) for axis in axes if not _lists(labels[axis])
+        }
+        return labels
+
+    def _value(self, row: Row, column: str) -> Any:
+        """What a row says in a column; of an axis the group, in the spelling that is learnt."""
+        value = row[column]
+        known = self._groups_of_axis.get(column)
+        if known is None or value is None:
+            return value
+        cell = (column, str(value))
+        if cell not in self._group_of_cell:
+            self._group_of_cell[cell] = read_labels([*known, value], asked=known).values()[-1]
+        return self._group_of_cell[cell]
 
     def _group_numbers(self, labels: pd.DataFrame) -> Any:
         number = {name: i for i, name in enumerate(self.group_names)}
