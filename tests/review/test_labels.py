@@ -279,6 +279,86 @@ def test_a_judge_of_edits_is_read_at_the_edits(edits, review_of):
     assert found.judged == 0.5  # of the edits, whatever it says of sources
 
 
+def numbered_anew(tmp_path):
+    """Cook and nurse have a set 1 each, the nurse a set 2 as well."""
+    places = [("cook", "1"), ("nurse", "1"), ("nurse", "2")]
+    image = {"bytes": encode(Image.new("RGB", (8, 8))), "path": None}
+    rows = [
+        {"image_id": f"{job}-{number}-{g}", "subject": job, "set_id": number, "gender": g, "image": image}
+        for job, number in places
+        for g in ("female", "male")
+    ]
+    return Table.create(tmp_path / "anew", rows, axes=["gender"])
+
+
+SETS = Questionnaire(about="set", questions=(ALIKE,))
+
+
+def test_sets_of_one_name_and_two_subjects_are_two_items(tmp_path, review_of):
+    table = numbered_anew(tmp_path)
+    store = review_of(table, SETS, shared=1.0)
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    items = {name: [ids[i] for i in json.loads(p)] for name, p in store.rows("SELECT name, pictures FROM items")}
+    names = ("cook: 1", "nurse: 1", "nurse: 2")
+    assert items == {name: [f"{name.replace(': ', '-')}-{g}" for g in ("female", "male")] for name in names}
+    store.add("ana")
+    said(store, "ana", {"cook: 1": {"alike": "no"}, "nurse: 1": {"alike": "yes"}, "nurse: 2": {"alike": "yes"}})
+    assert accepted_items(store).to_dict() == {"cook: 1": False, "nurse: 1": True, "nurse: 2": True}
+    [share] = [row for row in errors_in(store, table) if row["subject"] == "yes"]
+    assert (share["value"], share["n"]) == (2 / 3, 3)
+
+
+def test_a_set_is_called_the_same_after_filtering(tmp_path, review_of):
+    table = numbered_anew(tmp_path)
+    gone = [name.startswith("cook") for name in table.to_pandas(["image_id"])["image_id"]]
+    keep = pd.DataFrame({"image_id": table.to_pandas(["image_id"])["image_id"], "keep": [not g for g in gone]})
+    store = review_of(table.add_layer("kept", keep, columns=["keep"]), SETS, only_kept=True)
+    assert sorted(name for (name,) in store.rows("SELECT name FROM items")) == ["nurse: 1", "nurse: 2"]
+
+
+def test_answers_that_name_only_the_set_are_read_where_one_subject_has_it(tmp_path, review_of):
+    each = Question("clear", "Is it clear?", answers=("yes", "no"), each=True, optional=True)
+    store = review_of(numbered_anew(tmp_path), Questionnaire(about="set", questions=(ALIKE, each)), shared=1.0)
+    row = {"annotator": "ana", "question": "alike", "answer": "yes", "image_id": "nurse-2-female"}
+    assert take_in(store, [{**row, "item": "2"}]) == (1, 1)
+    assert accepted_items(store).to_dict() == {"nurse: 2": True}
+    with pytest.raises(InputError, match="item '1' may be 'cook: 1' or 'nurse: 1'"):
+        take_in(store, [{**row, "item": "1", "image_id": "cook-1-female"}])
+    whole = {**row, "item": "nurse: 1"}
+    one_image = {**row, "question": "clear", "item": "1", "image_id": "nurse-1-male"}
+    assert take_in(store, [whole, one_image]) == (1, 1)
+    assert set(labels_frame(store)["item"]) == {"nurse: 1", "nurse: 2"}
+
+
+def test_a_gold_answer_may_name_only_the_set(tmp_path):
+    gold = {"2": {"alike": "yes"}, "1": {"alike": "yes"}}
+    store = prepare(numbered_anew(tmp_path), SETS, tmp_path / "gold", ReviewSettings(gold=1), gold=gold)
+    assert store.rows("SELECT name FROM items WHERE gold IS NOT NULL") == [("nurse: 2",)]
+    store.close()
+
+
+def test_a_review_that_shows_sets_of_two_subjects_as_one_is_not_gone_on_with(tmp_path, review_of):
+    table = numbered_anew(tmp_path)
+    store = review_of(table, SETS, name="old")
+    by_name = {name: json.loads(pictures) for name, pictures in store.rows("SELECT name, pictures FROM items")}
+    with store.writing() as file:  # as an earlier version made it
+        file.execute("DELETE FROM items WHERE name = 'cook: 1'")
+        joined = json.dumps([*by_name["cook: 1"], *by_name["nurse: 1"]])
+        file.execute("UPDATE items SET name = '1', pictures = ? WHERE name = 'nurse: 1'", (joined,))
+    with pytest.raises(InputError, match="item '1' shows sets of several subjects as one; make a new review"):
+        prepare(table, SETS, tmp_path / "old")
+
+
+def test_errors_keep_sets_of_one_name_and_two_subjects_apart():
+    jobs, numbers = np.repeat([*"abcdef"], 4), np.tile(np.repeat(["1", "2"], 2), 6)
+    frame = pd.DataFrame({"image_id": np.arange(24).astype(str), "subject": jobs, "set_id": numbers})
+    answers = frame[["image_id"]].assign(answer=np.tile(["yes", "yes", "no", "no", "yes", "yes", "yes", "yes"], 3))
+    anew = error_rows(answers, frame)
+    named = error_rows(answers, frame.assign(set_id=frame["subject"] + ": " + frame["set_id"]))
+    assert anew == named
+    assert anew != error_rows(answers, frame.drop(columns="subject"))  # which knows two sets only
+
+
 def test_a_judge_of_images_is_not_calibrated_on_whole_sources(edits, review_of):
     """Items are called as their sources are, which are images too."""
     store = review_of(edits, Questionnaire(about="source", questions=(ALIKE,)), shared=1.0)

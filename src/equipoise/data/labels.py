@@ -24,7 +24,15 @@ from equipoise.text.labels import read_labels
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["PLACEBO", "label_layer", "set_names", "set_numbers", "with_joined_labels", "without_twins"]
+__all__ = [
+    "PLACEBO",
+    "label_layer",
+    "set_names",
+    "set_numbers",
+    "sets_by_name",
+    "with_joined_labels",
+    "without_twins",
+]
 
 
 SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
@@ -99,6 +107,20 @@ def set_names(frame: pd.DataFrame) -> NDArray[np.object_]:
     if not np.array_equal(set_numbers(frame), pd.factorize(names)[0]):
         names = (frame["subject"].astype(str) + ": " + names.astype(str)).where(names.notna(), None)
     return names.to_numpy(dtype=object)
+
+
+def sets_by_name(frame: pd.DataFrame) -> dict[str, str]:
+    """The set that each name means: one of :func:`set_names`, or a ``set_id`` that one of these alone has.
+
+    >>> frame = pd.DataFrame({"subject": ["cook", "cook", "nurse", "nurse"], "set_id": ["1", "1", "1", "2"]})
+    >>> sets_by_name(frame)
+    {'2': 'nurse: 2', 'cook: 1': 'cook: 1', 'nurse: 1': 'nurse: 1', 'nurse: 2': 'nurse: 2'}
+    """
+    if "set_id" not in frame:
+        return {}
+    sets = pd.DataFrame({"bare": frame["set_id"], "name": set_names(frame)}).dropna().astype(str).drop_duplicates()
+    alone = sets[~sets["bare"].duplicated(keep=False)]
+    return dict(zip(alone["bare"], alone["name"], strict=True)) | {name: name for name in sets["name"]}
 
 
 def _holds_lists(column: pd.Series[Any]) -> bool:

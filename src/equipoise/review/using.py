@@ -16,6 +16,7 @@ import pandas as pd
 
 from equipoise.array_types import Flags
 from equipoise.data import Table
+from equipoise.data.labels import set_names
 from equipoise.errors import InputError
 from equipoise.formatting import brackets, p_plain, plain, text_table
 from equipoise.measure.groups import Groups
@@ -58,7 +59,7 @@ def error_rows(
     As Tables 6 and 8 of SocialCounterfactuals (CVPR 2024). ``answers``: one row per image, with ``image_id`` and
     ``answer`` (:func:`equipoise.review.labels.majority`). ``frame``: ``image_id`` and the columns ``by`` whose groups
     are compared. ``kept`` (n,) whether each row of ``frame`` stayed; without it there is no "after". Every gap between
-    groups comes with that of shuffled labels; images of one ``set_id`` are not independent.
+    groups comes with that of shuffled labels; images of one set (``set_id``, of one ``subject``) are not independent.
 
     >>> answers = pd.DataFrame({"image_id": [*"abcd"], "answer": ["good", "good", "bad", "good"]})
     >>> rows = error_rows(answers, pd.DataFrame({"image_id": [*"abcd"]}), kept=[True, True, False, True])
@@ -66,6 +67,7 @@ def error_rows(
     [('bad', 'before', 0.25), ('bad', 'after', 0.0)]
     """
     stays = None if kept is None else pd.Series(np.asarray(kept, dtype=bool), index=frame["image_id"].astype(str))
+    set_of = pd.Series(set_names(frame), index=frame["image_id"].astype(str)) if "set_id" in frame else None
     said = answers.dropna(subset=["answer"])
     joined = said.merge(frame.assign(image_id=frame["image_id"].astype(str)), on="image_id", how="inner")
     if joined.empty:
@@ -79,7 +81,8 @@ def error_rows(
             if part.empty:
                 continue
             hits = (part["answer"] == answer).to_numpy(dtype=np.float64)
-            sets = part["set_id"].to_numpy() if "set_id" in part and part["set_id"].notna().all() else None
+            names = None if set_of is None else set_of.reindex(part["image_id"])
+            sets = None if names is None or names.isna().any() else names.to_numpy()
             keys = {"variant": stage, "subject": str(answer)}
             rows.append(share_estimate(hits, clusters=sets).row(metric="answer_share", **keys))
             for axis in by:
@@ -301,7 +304,8 @@ def errors_in(
             "or compare groups in a review whose question is about each image"
         )
     by = [] if whole else list(axes) or list(table.axes)
-    columns = [name for name in ("image_id", "set_id", *by, "keep") if name in table.columns]
+    wanted = dict.fromkeys(("image_id", "set_id", "subject", *by, "keep"))
+    columns = [name for name in wanted if name in table.columns]
     frame = table.to_pandas(columns)
     kept = frame.pop("keep").fillna(False).to_numpy(dtype=bool) if "keep" in frame else None
     if whole and kept is not None:
