@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PLACEBO",
     "label_layer",
+    "origins",
     "set_names",
     "set_numbers",
     "sets_by_name",
@@ -121,6 +122,24 @@ def sets_by_name(frame: pd.DataFrame) -> dict[str, str]:
     sets = pd.DataFrame({"bare": frame["set_id"], "name": set_names(frame)}).dropna().astype(str).drop_duplicates()
     alone = sets[~sets["bare"].duplicated(keep=False)]
     return dict(zip(alone["bare"], alone["name"], strict=True)) | {name: name for name in sets["name"]}
+
+
+def origins(frame: pd.DataFrame) -> NDArray[np.str_] | None:
+    """(n,) what keeps images together that are not independent; None where each stands alone.
+
+    The source image, which belongs to its own edits; of images without one, the set.
+
+    >>> frame = pd.DataFrame({"image_id": ["a", "a1", "a2", "b"], "source_id": [None, "a", "a", None]})
+    >>> origins(frame).tolist()
+    ['image a', 'image a', 'image a', 'image b']
+    """
+    ids = frame["image_id"].astype(str)
+    sets = pd.Series(set_numbers(frame), index=frame.index)
+    keys = ("image " + ids).where(sets < 0, "set " + sets.astype(str))
+    if "source_id" in frame and frame["source_id"].notna().any():
+        source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
+        keys = keys.where(source.isna(), "image " + source.astype(str))
+    return keys.to_numpy(dtype=str) if keys.duplicated().any() else None
 
 
 def _holds_lists(column: pd.Series[Any]) -> bool:
