@@ -17,6 +17,7 @@ from PIL import Image
 from tests.examples import examples
 
 from equipoise.data import Table
+from equipoise.data.labels import set_numbers
 from equipoise.data.mixing import combine, substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
 from equipoise.data.sampling import METHODS, balance, balance_layer, some_of, split, split_layer
@@ -115,8 +116,9 @@ def test_nothing_that_belongs_together_is_torn_apart(frame: pd.DataFrame, by: st
     frame = pd.concat([frame, alone], ignore_index=True)
     parts = split(frame, by=by, fractions=fractions, seed=seed)
     assert parts.index.equals(frame.index)
-    for column in (by, "set_id"):
-        for _, rows in frame.assign(part=parts).groupby(column):
+    sets = pd.Series(set_numbers(frame))
+    for together in (sets[sets >= 0], *([frame["subject"]] if by == "subject" else [])):
+        for _, rows in frame.assign(part=parts).groupby(together):
             assert rows["part"].nunique() == 1
     shuffled = frame.sample(frac=1, random_state=seed)
     again = split(shuffled, by=by, fractions=fractions, seed=seed)
@@ -132,6 +134,36 @@ def test_fractions_are_of_the_units() -> None:
     assert sorted(Counter(thirds).values()) == [330, 330, 340]
     more = pd.concat([frame, frame.assign(image_id=[f"n{i}" for i in range(1000)])], ignore_index=True)
     assert (split(more, fractions={"train": 0.8, "test": 0.2}).iloc[:1000] == parts).all()
+
+
+def anew(n_subjects: int = 6) -> pd.DataFrame:
+    """Sets 0 and 1, of a woman and a man, in each subject."""
+    cells = [(s, number, who) for s in range(n_subjects) for number in "01" for who in ("female", "male")]
+    return pd.DataFrame(
+        [
+            {"image_id": f"{s}-{number}-{who}", "subject": f"s{s}", "set_id": number, "gender": who}
+            for s, number, who in cells
+        ]
+    )
+
+
+@pytest.mark.parametrize("by", ["subject", "set_id", "image_id"])
+def test_sets_of_one_name_and_two_subjects_are_split_as_two(by: str) -> None:
+    frame = anew()
+    named = frame.assign(set_id=frame["subject"] + ": " + frame["set_id"])
+    for seed in range(5):
+        halves = {"train": 0.5, "test": 0.5}
+        parts = split(frame, by=by, fractions=halves, seed=seed)
+        assert parts.tolist() == split(named, by=by, fractions=halves, seed=seed).tolist()
+        assert Counter(parts) == {"train": 12, "test": 12}
+        assert (parts.groupby([frame["subject"], frame["set_id"]]).nunique() == 1).all()
+
+
+def test_a_sample_takes_sets_of_one_name_and_two_subjects_apart(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "anew", anew(), axes=["gender"])
+    assert some_of(table, sample=6).to_pandas(["keep"])["keep"].sum() == 6
+    layer = split_layer(table, by="set_id", fractions={"train": 0.5, "test": 0.5})
+    assert Counter(layer.to_pandas(["split"])["split"]) == {"train": 12, "test": 12}
 
 
 def test_an_image_stays_with_what_was_made_from_it() -> None:

@@ -49,6 +49,24 @@ def test_the_split_of_a_table_is_kept_and_what_leaks_does_not_judge(tmp_path):
     assert found.n_left_out == 2
 
 
+def test_sets_of_one_name_and_two_subjects_leak_nothing(tmp_path):
+    rows = [
+        {
+            "image_id": f"{job}-{number}-{i}",
+            "subject": job,
+            "set_id": number,
+            "split": "val" if job == "cook" else "train",
+        }
+        for job in ("cook", "nurse", "judge")
+        for number in "01"
+        for i in range(2)
+    ]
+    parts = parted(TrainingRows(a_table(tmp_path / "t", rows), []), 0.2, 0)
+    assert (len(parts.train), len(parts.validation), parts.n_left_out) == (8, 4, 0)
+    drawn = parted(TrainingRows(a_table(tmp_path / "u", [{**row, "split": None} for row in rows]), []), 0.34, 0)
+    assert (len(drawn.train), len(drawn.validation)) == (8, 4)
+
+
 def test_a_split_that_leaks_altogether_is_refused(tmp_path):
     rows = [{"image_id": "a", "set_id": "s", "split": "train"}, {"image_id": "b", "set_id": "s", "split": "val"}]
     with pytest.raises(InputError, match="leave the split layer out"):

@@ -96,17 +96,21 @@ def set_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def set_names(frame: pd.DataFrame) -> NDArray[np.object_]:
-    """(n,) the set of each image by name; with the subject's before it where subjects have sets of one name.
+    """(n,) the set of each image by name; with the subject's before it, if any, where subjects have sets of one name.
 
     >>> frame = pd.DataFrame({"subject": ["cook", "cook", "nurse", "nurse"], "set_id": ["1", "1", "1", "2"]})
     >>> set_names(frame).tolist()
     ['cook: 1', 'cook: 1', 'nurse: 1', 'nurse: 2']
     >>> set_names(frame[2:]).tolist()
     ['1', '2']
+    >>> set_names(frame.assign(subject=["cook", "cook", None, None])).tolist()
+    ['cook: 1', 'cook: 1', '1', '2']
     """
     names = frame["set_id"].astype(object)
     if not np.array_equal(set_numbers(frame), pd.factorize(names)[0]):
-        names = (frame["subject"].astype(str) + ": " + names.astype(str)).where(names.notna(), None)
+        cells = zip(frame["subject"], frame["subject"].notna(), names, names.notna(), strict=True)
+        named = [f"{subject}: {name}" if known and there else name for subject, known, name, there in cells]
+        names = pd.Series(named, index=frame.index, dtype=object).where(names.notna(), None)
     return names.to_numpy(dtype=object)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from equipoise.data.labels import set_names
 from equipoise.data.results import Positions, axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import plural
@@ -184,9 +185,9 @@ def split(
     """The split of each row, as a Series with the frame's index; what belongs together stays together.
 
     ``by``: ``"subject"``, ``"set_id"``, or any column whose values must not be torn apart. Whatever it is, a
-    counterfactual set (``set_id``) and an image with what was made from it (``source_id``) are never torn apart
-    either. ``fractions`` (default 0.8 train, 0.1 val, 0.1 test) are of the number of such units, rounded so that
-    they add up. The answer depends on names and seed, not on the order of the rows.
+    counterfactual set (:func:`~equipoise.data.labels.set_numbers`) and an image with what was made from it
+    (``source_id``) are never torn apart either. ``fractions`` (default 0.8 train, 0.1 val, 0.1 test) are of the number
+    of such units, rounded so that they add up. The answer depends on names and seed, not on the order of the rows.
 
     >>> frame = pd.DataFrame({"image_id": list("abcd"), "subject": ["cook", "cook", "nurse", "pilot"]})
     >>> split(frame, fractions={"train": 0.67, "test": 0.33}).tolist()
@@ -259,7 +260,8 @@ def split_layer(
     seed: int = 0,
 ) -> Table:
     """Write :func:`split` of a table as a layer and return the table read with it."""
-    columns = list(dict.fromkeys(["image_id", by, *(c for c in ("set_id", "source_id") if c in table.columns)]))
+    beside = [name for name in ("set_id", "subject", "source_id") if name in table.columns]
+    columns = list(dict.fromkeys(["image_id", by, *beside]))
     frame = table.to_pandas(columns)
     parts = split(frame, by=by, fractions=fractions, seed=seed)
     rows = pd.DataFrame({"image_id": frame["image_id"], "split": parts})
@@ -294,12 +296,12 @@ def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> 
     if not limit and not sample:
         return table
     refuse_two_choices(limit, sample)
-    columns = ["image_id", *(["set_id"] if "set_id" in table.columns else [])]
+    columns = ["image_id", *(name for name in ("set_id", "subject") if name in table.columns)]
     frame = table.to_pandas(columns, only_kept="keep" in table.columns)
     keep = pd.Series(np.arange(len(frame)) < limit)
     if sample:
         own = pd.Series(ids_of(frame), index=frame.index)
-        units = frame["set_id"].astype("string").fillna(own) if "set_id" in frame else own
+        units = pd.Series(set_names(frame), dtype="string").fillna(own) if "set_id" in frame else own
         names = list(dict.fromkeys(units))
         order = [names[i] for i in draw_order(names, seed, "sample")]
         before = units.value_counts().reindex(order).cumsum().shift(fill_value=0)
@@ -369,8 +371,8 @@ def units_of(frame: pd.DataFrame, by: str) -> list[str]:
     ties = [f"2:{i}" for i in ids]
     for column, kind in ((by, "0"), ("set_id", "1"), ("source_id", "2")):
         if column in frame:
-            missing = frame[column].isna().tolist()
-            for tie, value, is_missing in zip(ties, frame[column].tolist(), missing, strict=True):
+            values = set_names(frame) if column == "set_id" else frame[column].to_numpy(dtype=object)
+            for tie, value, is_missing in zip(ties, values, pd.isna(values), strict=True):
                 if not is_missing:
                     join(tie, f"{kind}:{value}")
     return [root(tie) for tie in ties]

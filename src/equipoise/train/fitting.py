@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
+from equipoise.data.labels import set_names
 from equipoise.data.runs import Run, RunFolder, claimed
 from equipoise.data.settings import fitting_all
 from equipoise.engine.progress import NoProgress, Progress
@@ -138,7 +139,7 @@ def prepared_training(
     rows = TrainingRows(opened, learner.columns)
     others = {TrainingRows(_opened(t), learner.columns): share for t, share in (mixture or {}).items()}
     parts = choose(rows) if choose else parted(rows, how.val_share, how.seed)
-    units = rows.labels["set_id"].tolist() if how.whole_sets and "set_id" in rows.labels else None
+    units = set_names(rows.labels).tolist() if how.whole_sets and "set_id" in rows.labels else None
     if how.whole_sets and (units is None or not rows.labels["set_id"].notna().any()):
         raise InputError(f"{rows.name}: the table has no sets (set_id) to keep whole; leave whole_sets out")
     sampler = getattr(learner, "copies", None)

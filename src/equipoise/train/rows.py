@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table
 from equipoise.data.images import decode
+from equipoise.data.labels import set_numbers
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 
@@ -184,11 +185,12 @@ def places_apart(rows: TrainingRows, judges: pd.DataFrame) -> NDArray[np.int64]:
 def _sharing(labels: pd.DataFrame, others: pd.DataFrame) -> NDArray[np.bool_]:
     """(n,) which rows share a subject, a set or a source with one of ``others``; an image is a source of its own."""
     shared = np.zeros(len(labels), dtype=bool)
-    for columns in (("subject",), ("set_id",), ("source_id", "image_id")):
+    for columns in (("subject",), ("source_id", "image_id")):
         seen: set[Any] = set().union(*(others[c].dropna() for c in columns if c in others))
         for column in (c for c in columns if c in labels):
             shared |= labels[column].isin(seen).to_numpy(dtype=bool)
-    return shared
+    sets = set_numbers(pd.concat([labels, others], ignore_index=True))
+    return shared | ((sets[: len(labels)] >= 0) & np.isin(sets[: len(labels)], sets[len(labels) :]))
 
 
 def _labels(table: Table, columns: list[str]) -> pd.DataFrame:
