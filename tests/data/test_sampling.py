@@ -18,7 +18,7 @@ from tests.examples import examples
 
 from equipoise.data import Table
 from equipoise.data.labels import set_numbers
-from equipoise.data.mixing import combine, substitute, substitution_count, write_mixture
+from equipoise.data.mixing import Substitution, combine, substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
 from equipoise.data.sampling import METHODS, balance, balance_layer, some_of, split, split_layer
 from equipoise.errors import InputError, UnknownNameError
@@ -378,6 +378,31 @@ def test_mixtures_are_written_as_tables(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="used through its manifest"):
         write_mixture(real, fake, by_caption, tmp_path / "x")
+
+
+def test_an_id_that_would_name_two_images_of_a_mixture_is_refused(tmp_path: Path) -> None:
+    def table(name: str, *rows: tuple[str, str | None]) -> Table:
+        made = [{"image_id": i, "source_id": source, "gender": "f" if source is None else "m"} for i, source in rows]
+        return Table.create(tmp_path / name, made, axes=["gender"])
+
+    real = table("real", *((name, None) for name in "abcd"))
+    fake = table("fake", ("b", "a"), ("c1", "c"))
+    frames_ = [t.to_pandas(["image_id", "source_id", "gender"]) for t in (real, fake)]
+    sentence = r"the id 'b' is in .*real and in .*fake, .* import one of the two with other ids"
+    with pytest.raises(InputError, match=sentence):
+        write_mixture(real, fake, combine(*frames_, "gender"), tmp_path / "x")
+    with pytest.raises(InputError, match=sentence):
+        write_mixture(real, fake, Substitution(0.25, 0, "image", 4, {"a": "b"}), tmp_path / "x")
+    own_name = Substitution(0.25, 0, "image", 4, {"a": "b", "b": "c1"})  # the real b goes, the generated one comes
+    assert write_mixture(real, fake, own_name, tmp_path / "own").to_pandas(["image_id"])["image_id"].tolist() == [
+        *("c", "d", "b", "c1")
+    ]
+    first, second = table("first", ("x", "a")), table("second", ("x", "b"))
+    for chosen in ({"a": "x", "b": "x"}, {"a": "x"}):
+        with pytest.raises(InputError, match=r"the id 'x' is in .*first and in .*second"):
+            write_mixture(real, [first, second], Substitution(0.5, 0, "image", 4, chosen), tmp_path / "y")
+    with pytest.raises(InputError, match="'x' takes the place of several real ones"):
+        write_mixture(real, first, Substitution(0.5, 0, "image", 4, {"a": "x", "b": "x"}), tmp_path / "y")
 
 
 def test_a_mixture_keeps_its_images_and_leaves_out_what_filters_dropped(tmp_path: Path) -> None:
