@@ -234,8 +234,7 @@ def _alike(rows: TrainingRows, place: int, other: TrainingRows, others_place: in
 
 def _sharing(labels: pd.DataFrame, others: pd.DataFrame) -> NDArray[np.bool_]:
     """(n,) which rows share a subject, a set or a source with one of ``others``; an image is a source of its own."""
-    shared = np.asarray(np.stack(list(_shared_by(labels, others).values())).any(axis=0), dtype=np.bool_)
-    return shared
+    return np.asarray(np.stack(list(_shared_by(labels, others).values())).any(axis=0), dtype=np.bool_)
 
 
 def _shared_by(labels: pd.DataFrame, others: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
