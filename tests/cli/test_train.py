@@ -57,4 +57,6 @@ def test_a_dry_run_measures_and_writes_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
     same = called("clip", str(table.path), *words, "--dry-run", "--mix", f"{table.path}=0.5")
     said = " ".join(same.output.split())
-    assert re.search(r"t: ([1-9]|1[0-5]) of 16 images are mixed in; the others .* one that judges", said)
+    assert re.search(
+        r"t: ([1-9]|1[0-5]) of 16 images are mixed in; left out: \d+ with the name of .* that judges", said
+    )

@@ -17,7 +17,8 @@ from PIL import Image
 from tests.examples import examples
 
 from equipoise.data import Table
-from equipoise.data.mixing import combine, substitute, substitution_count, write_mixture
+from equipoise.data.labels import set_numbers
+from equipoise.data.mixing import Substitution, combine, substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
 from equipoise.data.sampling import METHODS, balance, balance_layer, some_of, split, split_layer
 from equipoise.errors import InputError, UnknownNameError
@@ -115,8 +116,9 @@ def test_nothing_that_belongs_together_is_torn_apart(frame: pd.DataFrame, by: st
     frame = pd.concat([frame, alone], ignore_index=True)
     parts = split(frame, by=by, fractions=fractions, seed=seed)
     assert parts.index.equals(frame.index)
-    for column in (by, "set_id"):
-        for _, rows in frame.assign(part=parts).groupby(column):
+    sets = pd.Series(set_numbers(frame))
+    for together in (sets[sets >= 0], *([frame["subject"]] if by == "subject" else [])):
+        for _, rows in frame.assign(part=parts).groupby(together):
             assert rows["part"].nunique() == 1
     shuffled = frame.sample(frac=1, random_state=seed)
     again = split(shuffled, by=by, fractions=fractions, seed=seed)
@@ -132,6 +134,36 @@ def test_fractions_are_of_the_units() -> None:
     assert sorted(Counter(thirds).values()) == [330, 330, 340]
     more = pd.concat([frame, frame.assign(image_id=[f"n{i}" for i in range(1000)])], ignore_index=True)
     assert (split(more, fractions={"train": 0.8, "test": 0.2}).iloc[:1000] == parts).all()
+
+
+def anew(n_subjects: int = 6) -> pd.DataFrame:
+    """Sets 0 and 1, of a woman and a man, in each subject."""
+    cells = [(s, number, who) for s in range(n_subjects) for number in "01" for who in ("female", "male")]
+    return pd.DataFrame(
+        [
+            {"image_id": f"{s}-{number}-{who}", "subject": f"s{s}", "set_id": number, "gender": who}
+            for s, number, who in cells
+        ]
+    )
+
+
+@pytest.mark.parametrize("by", ["subject", "set_id", "image_id"])
+def test_sets_of_one_name_and_two_subjects_are_split_as_two(by: str) -> None:
+    frame = anew()
+    named = frame.assign(set_id=frame["subject"] + ": " + frame["set_id"])
+    for seed in range(5):
+        halves = {"train": 0.5, "test": 0.5}
+        parts = split(frame, by=by, fractions=halves, seed=seed)
+        assert parts.tolist() == split(named, by=by, fractions=halves, seed=seed).tolist()
+        assert Counter(parts) == {"train": 12, "test": 12}
+        assert (parts.groupby([frame["subject"], frame["set_id"]]).nunique() == 1).all()
+
+
+def test_a_sample_takes_sets_of_one_name_and_two_subjects_apart(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "anew", anew(), axes=["gender"])
+    assert some_of(table, sample=6).to_pandas(["keep"])["keep"].sum() == 6
+    layer = split_layer(table, by="set_id", fractions={"train": 0.5, "test": 0.5})
+    assert Counter(layer.to_pandas(["split"])["split"]) == {"train": 12, "test": 12}
 
 
 def test_an_image_stays_with_what_was_made_from_it() -> None:
@@ -346,6 +378,31 @@ def test_mixtures_are_written_as_tables(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="used through its manifest"):
         write_mixture(real, fake, by_caption, tmp_path / "x")
+
+
+def test_an_id_that_would_name_two_images_of_a_mixture_is_refused(tmp_path: Path) -> None:
+    def table(name: str, *rows: tuple[str, str | None]) -> Table:
+        made = [{"image_id": i, "source_id": source, "gender": "f" if source is None else "m"} for i, source in rows]
+        return Table.create(tmp_path / name, made, axes=["gender"])
+
+    real = table("real", *((name, None) for name in "abcd"))
+    fake = table("fake", ("b", "a"), ("c1", "c"))
+    frames_ = [t.to_pandas(["image_id", "source_id", "gender"]) for t in (real, fake)]
+    sentence = r"the id 'b' is in .*real and in .*fake, .* import one of the two with other ids"
+    with pytest.raises(InputError, match=sentence):
+        write_mixture(real, fake, combine(*frames_, "gender"), tmp_path / "x")
+    with pytest.raises(InputError, match=sentence):
+        write_mixture(real, fake, Substitution(0.25, 0, "image", 4, {"a": "b"}), tmp_path / "x")
+    own_name = Substitution(0.25, 0, "image", 4, {"a": "b", "b": "c1"})  # the real b goes, the generated one comes
+    assert write_mixture(real, fake, own_name, tmp_path / "own").to_pandas(["image_id"])["image_id"].tolist() == [
+        *("c", "d", "b", "c1")
+    ]
+    first, second = table("first", ("x", "a")), table("second", ("x", "b"))
+    for chosen in ({"a": "x", "b": "x"}, {"a": "x"}):
+        with pytest.raises(InputError, match=r"the id 'x' is in .*first and in .*second"):
+            write_mixture(real, [first, second], Substitution(0.5, 0, "image", 4, chosen), tmp_path / "y")
+    with pytest.raises(InputError, match="'x' takes the place of several real ones"):
+        write_mixture(real, first, Substitution(0.5, 0, "image", 4, {"a": "x", "b": "x"}), tmp_path / "y")
 
 
 def test_a_mixture_keeps_its_images_and_leaves_out_what_filters_dropped(tmp_path: Path) -> None:

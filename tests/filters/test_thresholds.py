@@ -112,10 +112,13 @@ def test_sets_of_one_name_are_counted_by_subject(images):
     table.add_layer("found", scores, columns={"score_detect_gender": "float64"})
     read = Table.open(table.path, layers=["found"])
     counts = recognised_counts(read)["gender"]
-    assert counts.to_dict() == {("cook", "1"): 0, ("cook", "2"): 1, ("nurse", "1"): 2}
+    assert counts.to_dict() == {"cook: 1": 0, "cook: 2": 1, "nurse: 1": 2}
+    learned = learned_from_people(read, counts > 1)
+    assert (dict(learned.thresholds), learned.n, learned.ambiguous) == ({"gender": 2}, 3, 0)
+    bare = learned_from_people(read, pd.Series({"1": True, "2": False, "elsewhere": True}))
+    assert (bare.n, bare.ambiguous) == (1, 1)  # cook alone has a set 2
     with pytest.raises(InputError, match="several subjects have a set of the same name"):
-        learned_from_people(read, pd.Series({"1": True, "2": False}))
-    assert dict(learned_from_people(read, counts > 1).thresholds) == {"gender": 2}
+        learned_from_people(read, pd.Series({"1": True}))
 
 
 def test_sets_that_an_earlier_filter_dropped_teach_nothing(images):

@@ -261,9 +261,29 @@ def test_whole_clusters_change_sides_under_the_null(seed, n, m, each):
         assert found.p_value == pytest.approx(plain.p_value, abs=1e-9)
 
 
+def test_clusters_with_values_on_both_sides_widen_the_interval_as_much_as_they_should():
+    """Accepted and rejected items of one source: the error follows what repeated draws of sources show."""
+    rng = np.random.default_rng(5)
+    areas, errors, inside, alarms = [], [], 0, 0
+    for _ in range(300):
+        source = rng.normal(0, 1, 30).repeat(6)
+        side = rng.random(180) < 0.5 + 0.3 * np.sign(source)  # sources lean to one side, but are on both
+        scores = rng.normal(0, 1, 30).repeat(6) + rng.normal(0, 0.5, 180)
+        keys = np.arange(30).repeat(6)
+        found = pair_probability(scores[side], scores[~side], clusters=(keys[side], keys[~side]))
+        areas.append(found.value)
+        errors.append(found.null_sd)
+        inside += found.ci_low <= 0.5 <= found.ci_high
+        alarms += found.p_value <= 0.05
+    assert np.mean(errors) == pytest.approx(np.std(areas), rel=0.1)
+    assert inside >= 275  # 95% of 300 is 285
+    assert alarms == 300 - inside
+    apart = pair_probability(np.arange(10, 20), np.arange(10), clusters=(np.arange(10), np.arange(10)))
+    assert (apart.value, apart.ci_high) == (1, 1)
+    assert apart.p_value == pytest.approx(pair_probability(np.arange(10, 20), np.arange(10)).p_value, rel=0.01)
+
+
 def test_clusters_are_checked():
-    with pytest.raises(InputError, match="both sides"):
-        pair_probability([1.0, 2.0], [3.0, 4.0], clusters=([0, 1], [1, 2]))
     with pytest.raises(InputError, match="give one for each"):
         pair_probability([1.0, 2.0], [3.0, 4.0], clusters=([0], [1, 2]))
     alone = pair_probability([1.0, 2.0], [3.0, 4.0], clusters=([0, 0], [1, 2]))

@@ -11,6 +11,7 @@ from equipoise.data import Table  # noqa: E402
 from equipoise.errors import InputError, UnknownNameError  # noqa: E402
 from equipoise.mitigate.counterfactual_task import set_spread  # noqa: E402
 from equipoise.mitigate.finetune import PRESETS, finetune, prepared_finetuning  # noqa: E402
+from equipoise.mitigate.fitting import held_out_subjects  # noqa: E402
 from equipoise.models import load  # noqa: E402
 from equipoise.train.fitting import placed  # noqa: E402
 from equipoise.world import preset  # noqa: E402
@@ -78,6 +79,21 @@ def test_whole_sets_stay_in_a_batch(prepared):
     for step in range(2):
         batch = labels.iloc[training.streams[0].stream.batch_at(step)]
         assert (batch.groupby("set_id").size() == 6).all()
+
+
+def test_sets_that_are_numbered_anew_in_each_subject_are_as_good_as_others(sets, prepared, tmp_path):
+    frame = sets.to_pandas(["image_id", "subject", "set_id"])
+    numbers = frame.groupby("subject")["set_id"].transform(lambda names: names.factorize()[0]).astype(str)
+    anew = sets.add_layer("anew", frame[["image_id"]].assign(set_id=numbers), columns=["set_id"], path=tmp_path / "l")
+    assert anew.to_pandas(["set_id"])["set_id"].nunique() == 2
+    assert held_out_subjects(anew, 0.5) == held_out_subjects(sets, 0.5)
+    settings = {"steps": 2, "batch": 12, "val_share": 0.25}
+    given = {"device": "cpu", "caption": "captions", "settings": settings}
+    (training, apart), (named, named_apart) = prepared_finetuning("mini:clip", anew, ["gender"], **given), prepared
+    assert apart == named_apart
+    for step in range(2):
+        assert np.array_equal(training.streams[0].stream.batch_at(step), named.streams[0].stream.batch_at(step))
+    assert torch.equal(training.task._differing, named.task._differing)
 
 
 def test_what_images_should_be_is_the_mean_of_their_twins_but_for_the_words(prepared):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from hashlib import blake2b
 from pathlib import Path
 
 import pandas as pd
@@ -144,6 +145,40 @@ def test_a_step_is_done_again_with_other_contents_of_what_it_reads(tmp_path, rea
     (tmp_path / "C" / "other.txt").write_text("x")
     run_study(one, tmp_path / "out", one.options(given=[f"table={tmp_path / 'C'}"]), told.append)
     assert ("done before" in told[-1]) == (reads == ("table/a.txt",))
+
+
+@pytest.mark.parametrize("named_in", ["settings", "cost"])
+def test_a_step_is_done_again_with_a_retrained_model_in_the_same_folder(tmp_path, named_in):
+    model = tmp_path / "model"
+    (model / "logs").mkdir(parents=True)
+    said, told = [], []
+
+    def steps(options):
+        spec = f"hf:{model}"
+        settings = {"models": [{"captioner": spec}]} if named_in == "settings" else {}
+        cost = StepCost((spec,) if named_in == "cost" else ())
+        return [StudyStep("one", "One", lambda home, out: said.append(1), settings, cost=cost)]
+
+    one = Study("toy", "A toy", "Somebody", "Does it run?", (), steps, lambda home: [])
+    for file, text in (
+        ("model.safetensors", "weights"),
+        ("logs/events.log", "a log"),
+        ("optimizer.pt", "a state"),
+        ("model.safetensors", "WEIGHTS"),
+        ("tokenizer.json", "words"),
+    ):
+        (model / file).write_text(text)
+        run_study(one, tmp_path / "out", one.options(), told.append)
+    assert ["done before" in line for line in told] == [False, True, True, False, False]
+    assert len(said) == 3
+
+
+def test_names_of_the_hub_and_of_miniatures_keep_their_keys():
+    from equipoise.recipes.studies.frame import _Inputs, _key
+
+    step = StudyStep("audit", "An audit", print, {"model": "mini:clip-fair", "sees": "hf:openai/clip-vit-base-patch32"})
+    about = json.dumps(["audit", dict(step.settings), []], sort_keys=True)
+    assert _key(step, {}, _Inputs({})) == blake2b(about.encode(), digest_size=12).hexdigest()
 
 
 def test_what_is_given_and_not_read_is_refused(tmp_path):

@@ -279,6 +279,159 @@ def test_a_judge_of_edits_is_read_at_the_edits(edits, review_of):
     assert found.judged == 0.5  # of the edits, whatever it says of sources
 
 
+def numbered_anew(tmp_path):
+    """Cook and nurse have a set 1 each, the nurse a set 2 as well."""
+    places = [("cook", "1"), ("nurse", "1"), ("nurse", "2")]
+    image = {"bytes": encode(Image.new("RGB", (8, 8))), "path": None}
+    rows = [
+        {"image_id": f"{job}-{number}-{g}", "subject": job, "set_id": number, "gender": g, "image": image}
+        for job, number in places
+        for g in ("female", "male")
+    ]
+    return Table.create(tmp_path / "anew", rows, axes=["gender"])
+
+
+SETS = Questionnaire(about="set", questions=(ALIKE,))
+
+
+def test_sets_of_one_name_and_two_subjects_are_two_items(tmp_path, review_of):
+    table = numbered_anew(tmp_path)
+    store = review_of(table, SETS, shared=1.0)
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    items = {name: [ids[i] for i in json.loads(p)] for name, p in store.rows("SELECT name, pictures FROM items")}
+    names = ("cook: 1", "nurse: 1", "nurse: 2")
+    assert items == {name: [f"{name.replace(': ', '-')}-{g}" for g in ("female", "male")] for name in names}
+    store.add("ana")
+    said(store, "ana", {"cook: 1": {"alike": "no"}, "nurse: 1": {"alike": "yes"}, "nurse: 2": {"alike": "yes"}})
+    assert accepted_items(store).to_dict() == {"cook: 1": False, "nurse: 1": True, "nurse: 2": True}
+    [share] = [row for row in errors_in(store, table) if row["subject"] == "yes"]
+    assert (share["value"], share["n"]) == (2 / 3, 3)
+
+
+def test_a_set_is_called_the_same_after_filtering(tmp_path, review_of):
+    table = numbered_anew(tmp_path)
+    gone = [name.startswith("cook") for name in table.to_pandas(["image_id"])["image_id"]]
+    keep = pd.DataFrame({"image_id": table.to_pandas(["image_id"])["image_id"], "keep": [not g for g in gone]})
+    store = review_of(table.add_layer("kept", keep, columns=["keep"]), SETS, only_kept=True)
+    assert sorted(name for (name,) in store.rows("SELECT name FROM items")) == ["nurse: 1", "nurse: 2"]
+
+
+def test_answers_that_name_only_the_set_are_read_where_one_subject_has_it(tmp_path, review_of):
+    each = Question("clear", "Is it clear?", answers=("yes", "no"), each=True, optional=True)
+    store = review_of(numbered_anew(tmp_path), Questionnaire(about="set", questions=(ALIKE, each)), shared=1.0)
+    row = {"annotator": "ana", "question": "alike", "answer": "yes", "image_id": "nurse-2-female"}
+    assert take_in(store, [{**row, "item": "2"}]) == (1, 1)
+    assert accepted_items(store).to_dict() == {"nurse: 2": True}
+    with pytest.raises(InputError, match="item '1' may be 'cook: 1' or 'nurse: 1'"):
+        take_in(store, [{**row, "item": "1", "image_id": "cook-1-female"}])
+    whole = {**row, "item": "nurse: 1"}
+    one_image = {**row, "question": "clear", "item": "1", "image_id": "nurse-1-male"}
+    assert take_in(store, [whole, one_image]) == (1, 1)
+    assert set(labels_frame(store)["item"]) == {"nurse: 1", "nurse: 2"}
+
+
+def test_a_gold_answer_may_name_only_the_set(tmp_path):
+    gold = {"2": {"alike": "yes"}, "1": {"alike": "yes"}}
+    store = prepare(numbered_anew(tmp_path), SETS, tmp_path / "gold", ReviewSettings(gold=1), gold=gold)
+    assert store.rows("SELECT name FROM items WHERE gold IS NOT NULL") == [("nurse: 2",)]
+    store.close()
+
+
+def test_a_review_that_shows_sets_of_two_subjects_as_one_is_not_gone_on_with(tmp_path, review_of):
+    table = numbered_anew(tmp_path)
+    store = review_of(table, SETS, name="old")
+    by_name = {name: json.loads(pictures) for name, pictures in store.rows("SELECT name, pictures FROM items")}
+    with store.writing() as file:  # as an earlier version made it
+        file.execute("DELETE FROM items WHERE name = 'cook: 1'")
+        joined = json.dumps([*by_name["cook: 1"], *by_name["nurse: 1"]])
+        file.execute("UPDATE items SET name = '1', pictures = ? WHERE name = 'nurse: 1'", (joined,))
+    with pytest.raises(InputError, match="item '1' shows sets of several subjects as one; make a new review"):
+        prepare(table, SETS, tmp_path / "old")
+
+
+def test_errors_keep_sets_of_one_name_and_two_subjects_apart():
+    jobs, numbers = np.repeat([*"abcdef"], 4), np.tile(np.repeat(["1", "2"], 2), 6)
+    frame = pd.DataFrame({"image_id": np.arange(24).astype(str), "subject": jobs, "set_id": numbers})
+    answers = frame[["image_id"]].assign(answer=np.tile(["yes", "yes", "no", "no", "yes", "yes", "yes", "yes"], 3))
+    anew = error_rows(answers, frame)
+    named = error_rows(answers, frame.assign(set_id=frame["subject"] + ": " + frame["set_id"]))
+    assert anew == named
+    assert anew != error_rows(answers, frame.drop(columns="subject"))  # which knows two sets only
+
+
+def ends(estimate):
+    return estimate.ci_low, estimate.ci_high
+
+
+def test_copies_of_an_item_make_no_calibration_surer():
+    """Eight copies of each of 40 items say no more than the 40 do."""
+    rng = np.random.default_rng(0)
+    wanted = rng.random(40) < 0.6
+    verdicts = np.where(rng.random(40) < 0.8, wanted, ~wanted)
+    sources = np.arange(40).repeat(8)
+    once = calibrate_judge(verdicts, wanted)
+    eight = calibrate_judge(verdicts.repeat(8), wanted.repeat(8), clusters=sources)
+    assert calibrate_judge(verdicts, wanted, clusters=np.arange(40)) == once
+    assert ends(eight.corrected) == pytest.approx(ends(once.corrected))
+    assert ends(eight.kappa) == pytest.approx(ends(once.kappa))
+    blind = calibrate_judge(verdicts.repeat(8), wanted.repeat(8))
+    for name in ("accuracy", "sensitivity", "specificity"):
+        single, copied, taken_apart = (np.diff(ends(getattr(c, name)))[0] for c in (once, eight, blind))
+        assert copied >= 0.95 * single
+        assert taken_apart < 0.5 * single
+    assert eight.accuracy.p_value > 10 * blind.accuracy.p_value
+    said = confusion_with_people(wanted.repeat(8).astype(str), verdicts.repeat(8).astype(str), clusters=sources)
+    assert ends(said.kappa) == pytest.approx(ends(once.kappa), abs=0.02)
+    assert ends(said.accuracy) == ends(eight.accuracy)
+
+
+def test_a_threshold_judges_no_edit_of_a_source_that_it_was_learned_from():
+    """Scores are right by luck inside each source: cross-fitting by source shows that they know nothing."""
+    rng = np.random.default_rng(1)
+    wanted = rng.permutation(np.arange(60) % 2 == 0)
+    scores = rng.permutation(60).astype(float)
+    found = calibrate_scores(scores.repeat(10), wanted.repeat(10), clusters=np.arange(60).repeat(10))
+    assert found.accuracy.ci_low < 0.5 < found.accuracy.ci_high
+    assert found.area.ci_low < 0.5 < found.area.ci_high
+    assert np.diff(ends(found.area))[0] > 0.25
+    with pytest.raises(InputError, match=r"one for each fold \(edits of one source"):
+        calibrate_scores(scores, wanted, clusters=np.arange(60) // 20)
+    with pytest.raises(InputError, match="give one name for each"):
+        calibrate_judge([True, False], [True, False], clusters=["a"])
+
+
+def test_a_judge_of_edits_is_calibrated_by_source(edits, review_of):
+    store = review_of(edits, preset("similar-to-source"), shared=1.0)
+    store.add("ana")
+    compared(store, "ana", lambda image: "yes" if int(image[1]) < 6 else "no")
+    ids = edits.to_pandas(["image_id", "source_id"])
+    judge = pd.DataFrame({"image_id": ids["image_id"], "judge": [name[1] in "0123489" for name in ids["image_id"]]})
+    view = edits.add_layer("judge", judge, columns={"judge": "bool"})
+    made = ids[ids["source_id"].notna()]
+    number = made["source_id"].str[1].astype(int)
+    by_hand = calibrate_judge(number.isin([0, 1, 2, 3, 4, 8, 9]), number < 6, clusters=made["source_id"])
+    assert str(calibration_in(store, view, "judge")) == str(by_hand)
+
+
+def test_errors_among_edits_of_few_sources_are_counted_by_source():
+    ids = [f"s{i}-{k}" for i in range(10) for k in range(6)]
+    frame = pd.DataFrame({"image_id": ids, "source_id": [name.split("-")[0] for name in ids]})
+    frame["gender"] = ["female" if name[1] in "01234" else "male" for name in ids]
+    answers = frame[["image_id"]].assign(answer=["bad" if name[1] in "0128" else "good" for name in ids])
+    rows = {(r["metric"], r["group"]): r for r in error_rows(answers, frame, by=["gender"]) if r["subject"] == "bad"}
+    apart = {
+        (r["metric"], r["group"]): r
+        for r in error_rows(answers, frame.drop(columns="source_id"), by=["gender"])
+        if r["subject"] == "bad"
+    }
+    share, gap = ("answer_share", None), ("answer_share_gap", None)
+    assert rows[share]["value"] == apart[share]["value"] == 0.4
+    assert rows[share]["ci_high"] - rows[share]["ci_low"] > 1.8 * (apart[share]["ci_high"] - apart[share]["ci_low"])
+    assert rows[gap]["value"] == apart[gap]["value"] == pytest.approx(0.4)
+    assert apart[gap]["p_value"] < 0.01  # three sources of five against one of five
+    assert rows[gap]["p_value"] > 0.2
+
+
 def test_a_judge_of_images_is_not_calibrated_on_whole_sources(edits, review_of):
     """Items are called as their sources are, which are images too."""
     store = review_of(edits, Questionnaire(about="source", questions=(ALIKE,)), shared=1.0)

@@ -1,15 +1,18 @@
 """Which rows are learnt from, and in which order: by hand on small tables."""
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from equipoise.data import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.train.batches import Stream, mixed
-from equipoise.train.rows import TrainingRows, parted, places_apart
+from equipoise.train.rows import TrainingRows, note_on_left_out, parted, places_apart, refuse_other_pictures
 
 
 def a_table(folder, rows, **columns):
@@ -47,6 +50,24 @@ def test_the_split_of_a_table_is_kept_and_what_leaks_does_not_judge(tmp_path):
     assert found.train.tolist() == [0]
     assert found.validation.tolist() == [3]
     assert found.n_left_out == 2
+
+
+def test_sets_of_one_name_and_two_subjects_leak_nothing(tmp_path):
+    rows = [
+        {
+            "image_id": f"{job}-{number}-{i}",
+            "subject": job,
+            "set_id": number,
+            "split": "val" if job == "cook" else "train",
+        }
+        for job in ("cook", "nurse", "judge")
+        for number in "01"
+        for i in range(2)
+    ]
+    parts = parted(TrainingRows(a_table(tmp_path / "t", rows), []), 0.2, 0)
+    assert (len(parts.train), len(parts.validation), parts.n_left_out) == (8, 4, 0)
+    drawn = parted(TrainingRows(a_table(tmp_path / "u", [{**row, "split": None} for row in rows]), []), 0.34, 0)
+    assert (len(drawn.train), len(drawn.validation)) == (8, 4)
 
 
 def test_a_split_that_leaks_altogether_is_refused(tmp_path):
@@ -163,6 +184,47 @@ def test_a_table_that_is_mixed_in_gives_its_train_rows_that_share_nothing_with_t
     second = mixed(main, np.arange(9), {other: 0.5}, 6, 0, places_of={other: places_apart(other, judges)})[1]
     assert second.places.tolist() == [0, 9]
     assert sorted(second.stream.batch_at(0)) == [0, 0, 9]
+
+
+def test_a_note_says_what_a_table_that_is_mixed_in_shares_with_those_that_judge(tmp_path):
+    judging = [{"image_id": f"j{i}", "subject": "nurse", "set_id": "1"} for i in range(2)]
+    judges = TrainingRows(a_table(tmp_path / "judges", judging), []).labels
+    rows = [
+        *({"image_id": f"a{i}", "subject": "cook", "set_id": "1", "split": "train"} for i in range(2)),
+        {"image_id": "b", "subject": "nurse", "split": "train"},
+        {"image_id": "j0", "subject": "cook", "split": "train"},
+        {"image_id": "c", "subject": "cook", "split": "test"},
+    ]
+    other = TrainingRows(a_table(tmp_path / "other", rows), [])
+    places = places_apart(other, judges)
+    assert places.tolist() == [0, 1]  # the cook's set 1 is not the nurse's
+    assert note_on_left_out(other, places, judges) == (
+        f"{tmp_path / 'other'}: 2 of 5 images are mixed in; left out: 1 outside its training split, 2 with the name of "
+        "something that judges (subject: 1, image or source: 1); if that is chance, rename it in one of the two "
+        "tables, or judge by none (--val-share 0)"
+    )
+    assert note_on_left_out(other, np.arange(5), judges) == ""
+
+
+def test_an_id_that_names_another_picture_elsewhere_is_refused(tmp_path):
+    def a_picture(shade, quality=None):
+        shown = Image.linear_gradient("L").resize((64, 64)).convert("RGB")
+        shown.paste((shade, 0, 0), (8, 8, 40, 40))
+        data = io.BytesIO()
+        shown.save(data, "PNG") if quality is None else shown.resize((96, 96)).save(data, "JPEG", quality=quality)
+        return {"bytes": data.getvalue(), "path": None}
+
+    def rows(name, **pictures):
+        return TrainingRows(a_table(tmp_path / name, [{"image_id": i, "image": p} for i, p in pictures.items()]), [])
+
+    main = rows("main", a=a_picture(0), b=a_picture(250), c=a_picture(120))
+    again = rows("again", b=a_picture(250, quality=60), x=a_picture(0))
+    other = rows("other", c=a_picture(0), b=a_picture(0))
+    refuse_other_pictures(main, np.array([0, 1]), again)  # the same picture, in another file
+    refuse_other_pictures(main, np.array([0]), other)
+    refuse_other_pictures(main, np.zeros(0, dtype=np.int64), other)
+    with pytest.raises(InputError, match=r"the id 'b' is one picture in .*main and another in .*other"):
+        refuse_other_pictures(main, np.array([0, 1]), other)
 
 
 def test_a_table_of_which_nothing_is_left_to_mix_in_is_refused(tmp_path):

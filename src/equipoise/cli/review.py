@@ -327,6 +327,12 @@ def thresholds(
         f"agreement {learned.agreement:.3f} on {learned.n} sets, cross-fitted {learned.crossfitted:.3f}, the commoner "
         f"answer alone {learned.majority:.3f}"
     )
+    if learned.ambiguous:
+        typer.echo(
+            f"{plural(learned.ambiguous, 'answer')} left out: several subjects have a set of the name they give; a new "
+            "review keeps such sets apart",
+            err=True,
+        )
     for name, value in learned.thresholds.items():
         typer.echo(f"{name}: at least {value} images of a set recognised")
     if out:

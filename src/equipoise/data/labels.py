@@ -24,7 +24,16 @@ from equipoise.text.labels import read_labels
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["PLACEBO", "label_layer", "set_names", "set_numbers", "with_joined_labels", "without_twins"]
+__all__ = [
+    "PLACEBO",
+    "label_layer",
+    "origins",
+    "set_names",
+    "set_numbers",
+    "sets_by_name",
+    "with_joined_labels",
+    "without_twins",
+]
 
 
 SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
@@ -87,18 +96,54 @@ def set_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def set_names(frame: pd.DataFrame) -> NDArray[np.object_]:
-    """(n,) the set of each image by name; with the subject's before it where subjects have sets of one name.
+    """(n,) the set of each image by name; with the subject's before it, if any, where subjects have sets of one name.
 
     >>> frame = pd.DataFrame({"subject": ["cook", "cook", "nurse", "nurse"], "set_id": ["1", "1", "1", "2"]})
     >>> set_names(frame).tolist()
     ['cook: 1', 'cook: 1', 'nurse: 1', 'nurse: 2']
     >>> set_names(frame[2:]).tolist()
     ['1', '2']
+    >>> set_names(frame.assign(subject=["cook", "cook", None, None])).tolist()
+    ['cook: 1', 'cook: 1', '1', '2']
     """
     names = frame["set_id"].astype(object)
     if not np.array_equal(set_numbers(frame), pd.factorize(names)[0]):
-        names = (frame["subject"].astype(str) + ": " + names.astype(str)).where(names.notna(), None)
+        cells = zip(frame["subject"], frame["subject"].notna(), names, names.notna(), strict=True)
+        named = [f"{subject}: {name}" if known and there else name for subject, known, name, there in cells]
+        names = pd.Series(named, index=frame.index, dtype=object).where(names.notna(), None)
     return names.to_numpy(dtype=object)
+
+
+def sets_by_name(frame: pd.DataFrame) -> dict[str, str]:
+    """The set that each name means: one of :func:`set_names`, or a ``set_id`` that one of these alone has.
+
+    >>> frame = pd.DataFrame({"subject": ["cook", "cook", "nurse", "nurse"], "set_id": ["1", "1", "1", "2"]})
+    >>> sets_by_name(frame)
+    {'2': 'nurse: 2', 'cook: 1': 'cook: 1', 'nurse: 1': 'nurse: 1', 'nurse: 2': 'nurse: 2'}
+    """
+    if "set_id" not in frame:
+        return {}
+    sets = pd.DataFrame({"bare": frame["set_id"], "name": set_names(frame)}).dropna().astype(str).drop_duplicates()
+    alone = sets[~sets["bare"].duplicated(keep=False)]
+    return dict(zip(alone["bare"], alone["name"], strict=True)) | {name: name for name in sets["name"]}
+
+
+def origins(frame: pd.DataFrame) -> NDArray[np.str_] | None:
+    """(n,) what keeps images together that are not independent; None where each stands alone.
+
+    The source image, which belongs to its own edits; of images without one, the set.
+
+    >>> frame = pd.DataFrame({"image_id": ["a", "a1", "a2", "b"], "source_id": [None, "a", "a", None]})
+    >>> origins(frame).tolist()
+    ['image a', 'image a', 'image a', 'image b']
+    """
+    ids = frame["image_id"].astype(str)
+    sets = pd.Series(set_numbers(frame), index=frame.index)
+    keys = ("image " + ids).where(sets < 0, "set " + sets.astype(str))
+    if "source_id" in frame and frame["source_id"].notna().any():
+        source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
+        keys = keys.where(source.isna(), "image " + source.astype(str))
+    return keys.to_numpy(dtype=str) if keys.duplicated().any() else None
 
 
 def _holds_lists(column: pd.Series[Any]) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -182,7 +183,7 @@ def write_mixture(
     else. Columns are those of the real table; what the generated table does not have is null. Rows that a filter
     dropped do not come in, and its verdict (``keep``, ``dropped_by``, ``copies``) is no column of the mixture, so that
     tables with images to be taken more than once are refused. A substitution must have been chosen among the rows that
-    are kept; its generated images may lie in several tables.
+    are kept; its generated images may lie in several tables. An id that would then name two images is refused.
     """
     from equipoise.data.table import Table as TableClass
 
@@ -191,11 +192,15 @@ def write_mixture(
     if isinstance(chosen, Combined):
         if len(tables) != 1:
             raise InputError(f"real images are combined with one table of generated ones, not with {len(tables)}")
+        n_real = len(chosen.real)
+        _refuse_one_name(real, tables, set(chosen.names[:n_real]), set(chosen.names[n_real:]))
         rows = _combined_rows(real, tables[0], chosen)
         config: dict[str, Any] = {"combine": chosen.mode}
     elif chosen.unit == "caption":
         raise InputError("a table has one row per image; a substitution by caption is used through its manifest")
     else:
+        stay = set(ids_of(real.to_pandas(["image_id"], only_kept="keep" in real.columns))) - chosen.replacement.keys()
+        _refuse_one_name(real, tables, stay, chosen.replacement.values())
         rows = _substituted_rows(real, tables, chosen)
         config = {"substitute": {key: value for key, value in chosen.manifest().items() if key != "replacement"}}
     known = {**_standard(), **dict.fromkeys(real.axes, "string")}
@@ -225,10 +230,7 @@ def join_tables(tables: Sequence[Table], out: str | Path) -> Table:
                         f"{table.path} is given twice; give another table beside it, such as edits of its images: "
                         f"equipoise table join {table.path} EDITS -o OUT"
                     )
-                raise InputError(
-                    f"the id {name!r} is in {owner[name].path} and in {table.path}, and ids of joined tables must "
-                    "differ; import one of the two with other ids (--id-column COLUMN)"
-                )
+                _refuse_id(name, owner[name], table)
             owner[name] = table
     axes = tuple(dict.fromkeys(axis for table in tables for axis in table.axes))
     types: dict[str, str] = {}
@@ -284,6 +286,26 @@ def _refuse_copies(tables: Sequence[Table]) -> None:
                     f"{table.path}: a balancing layer takes {len(again)} images more than once, such as "
                     f"{again.iloc[0]!r}; leave that layer out, and balance the new table: equipoise table balance OUT"
                 )
+
+
+def _refuse_one_name(real: Table, generated: Sequence[Table], stay: set[str], come_in: Collection[str]) -> None:
+    """Refuse a generated image with the id of a real one that stays, or of another generated one."""
+    owner = dict.fromkeys(stay, real)
+    wanted = set(come_in)
+    for table in generated:
+        for name in ids_of(table.to_pandas(["image_id"], only_kept="keep" in table.columns)):
+            if name in wanted and owner.setdefault(name, table) is not table:
+                _refuse_id(name, owner[name], table)
+    twice = next((name for name, n in Counter(come_in).items() if n > 1), None)
+    if twice is not None:
+        raise InputError(f"the generated image {twice!r} takes the place of several real ones; one image takes one")
+
+
+def _refuse_id(name: str, one: Table, other: Table) -> NoReturn:
+    raise InputError(
+        f"the id {name!r} is in {one.path} and in {other.path}, and ids of joined tables must differ; import one of "
+        "the two with other ids (--id-column COLUMN)"
+    )
 
 
 def _refuse_dropped(table: Table, names: Collection[str]) -> None:

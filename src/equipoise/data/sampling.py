@@ -185,9 +185,9 @@ def split(
     """The split of each row, as a Series with the frame's index; what belongs together stays together.
 
     ``by``: ``"subject"``, ``"set_id"``, or any column whose values must not be torn apart. Whatever it is, a
-    counterfactual set (``set_id``) and an image with what was made from it (``source_id``) are never torn apart
-    either. ``fractions`` (default 0.8 train, 0.1 val, 0.1 test) are of the number of such units, rounded so that
-    they add up. The answer depends on names and seed, not on the order of the rows.
+    counterfactual set (:func:`~equipoise.data.labels.set_numbers`) and an image with what was made from it
+    (``source_id``) are never torn apart either. ``fractions`` (default 0.8 train, 0.1 val, 0.1 test) are of the number
+    of such units, rounded so that they add up. The answer depends on names and seed, not on the order of the rows.
 
     >>> frame = pd.DataFrame({"image_id": list("abcd"), "subject": ["cook", "cook", "nurse", "pilot"]})
     >>> split(frame, fractions={"train": 0.67, "test": 0.33}).tolist()
@@ -260,7 +260,8 @@ def split_layer(
     seed: int = 0,
 ) -> Table:
     """Write :func:`split` of a table as a layer and return the table read with it."""
-    columns = list(dict.fromkeys(["image_id", by, *(c for c in ("set_id", "source_id") if c in table.columns)]))
+    beside = [name for name in ("set_id", "subject", "source_id") if name in table.columns]
+    columns = list(dict.fromkeys(["image_id", by, *beside]))
     frame = table.to_pandas(columns)
     parts = split(frame, by=by, fractions=fractions, seed=seed)
     rows = pd.DataFrame({"image_id": frame["image_id"], "split": parts})
@@ -371,8 +372,8 @@ def units_of(frame: pd.DataFrame, by: str) -> list[str]:
     ties = [f"2:{i}" for i in ids]
     for column, kind in ((by, "0"), ("set_id", "1"), ("source_id", "2")):
         if column in frame:
-            missing = frame[column].isna().tolist()
-            for tie, value, is_missing in zip(ties, frame[column].tolist(), missing, strict=True):
+            values = set_names(frame) if column == "set_id" else frame[column].to_numpy(dtype=object)
+            for tie, value, is_missing in zip(ties, values, pd.isna(values), strict=True):
                 if not is_missing:
                     join(tie, f"{kind}:{value}")
     return [root(tie) for tie in ties]

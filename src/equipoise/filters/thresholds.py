@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Flags
 from equipoise.data import Table
-from equipoise.data.labels import set_numbers
+from equipoise.data.labels import set_names, sets_by_name
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.groups import Groups
@@ -100,6 +100,8 @@ class LearnedThresholds:
     n: int
     curve: pd.DataFrame
     """One row per choice of thresholds: one column per axis, and ``agreement``."""
+    ambiguous: int = 0
+    """So many answers were left out, because they name a ``set_id`` that several subjects have."""
 
     def curve_of(self, axis: str) -> pd.DataFrame:
         """The best agreement at each threshold of one axis, the others free."""
@@ -164,8 +166,8 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
     """How many images of each set were recognised on each axis: what thresholds are learned from.
 
     ``table`` is read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
-    recognised); one row per ``set_id``, or per ``subject`` and ``set_id`` where subjects have sets of one name, and one
-    column per axis. Sets of which no image has a score, because an earlier filter dropped them, have no row.
+    recognised); one row per set, called as by :func:`equipoise.data.labels.set_names`, and one column per axis.
+    Sets of which no image has a score, because an earlier filter dropped them, have no row.
     """
     prefix = "score_detect_"
     known = [name.removeprefix(prefix) for name in table.columns if name.startswith(prefix)]
@@ -176,33 +178,39 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
             raise UnknownNameError("axis with scores of detectability", axis, known)
     chosen = list(axes) or [axis for axis in known if axis in table.axes]
     frame = table.to_pandas(["set_id", "subject", *(prefix + axis for axis in chosen)])
-    frame = frame.assign(set=set_numbers(frame))[frame["set_id"].notna()]
+    sets = pd.Series(set_names(frame), index=frame.index, name="set_id")
     judged = frame[[prefix + axis for axis in chosen]].notna().any(axis=1)
-    frame = frame[judged.groupby(frame["set"]).transform("any")]
+    inside = sets.notna() & sets.isin(sets[judged])
+    frame, sets = frame[inside], sets[inside]
     hits = pd.DataFrame({axis: frame[prefix + axis].fillna(-1) > 0 for axis in chosen})
-    counts = hits.groupby(frame["set"]).sum().astype(int)
-    names = frame.drop_duplicates("set").set_index("set")[["subject", "set_id"]]
-    unique = names["set_id"].is_unique
-    counts.index = pd.Index(names["set_id"]) if unique else pd.MultiIndex.from_frame(names)
-    return counts.sort_index()
+    return hits.groupby(sets, sort=True).sum().astype(int)
 
 
 def learned_from_people(table: Table, accepted: pd.Series[Any], axes: Sequence[str] = ()) -> LearnedThresholds:
     """Thresholds from a review: ``accepted`` says by set, named as in the counts, whether people would let it stay.
 
     ``accepted`` comes from :func:`equipoise.review.labels.accepted_items`; ``table`` as for :func:`recognised_counts`.
+    A ``set_id`` without its subject, as reviews used to keep it, is read where one subject alone has such a set;
+    others are left out and counted (:attr:`LearnedThresholds.ambiguous`).
     """
     counts = recognised_counts(table, axes)
-    if counts.index.nlevels > accepted.index.nlevels:
-        raise InputError(
-            f"{table.path}: several subjects have a set of the same name, and people's answers name only the set; give "
-            "each set a name of its own and ask again"
-        )
-    looked_at = counts[counts.index.isin(accepted.index)]
+    frame = table.to_pandas(["set_id", "subject"])
+    called = sets_by_name(frame)
+    names = accepted.index.astype(str)
+    unclear = sum(name not in called for name in names[names.isin(frame["set_id"].dropna().astype(str))])
+    meant = accepted.set_axis(pd.Index([called.get(name) for name in names], dtype=object))
+    meant = meant[~meant.index.duplicated()]
+    looked_at = counts[counts.index.isin(meant.index.dropna())]
     if looked_at.empty:
-        raise InputError("people looked at no set of this table; learn from the review of the same sets")
-    wanted = accepted.reindex(looked_at.index).to_numpy(dtype=bool)
-    return learn_thresholds({str(axis): looked_at[axis].to_numpy() for axis in looked_at.columns}, wanted)
+        raise InputError(
+            f"{table.path}: several subjects have a set of the same name, and people's answers name only the set; ask "
+            "again in a new review, which keeps such sets apart"
+            if unclear
+            else "people looked at no set of this table; learn from the review of the same sets"
+        )
+    wanted = meant.reindex(looked_at.index).to_numpy(dtype=bool)
+    learned = learn_thresholds({str(axis): looked_at[axis].to_numpy() for axis in looked_at.columns}, wanted)
+    return replace(learned, ambiguous=unclear)
 
 
 def _agreements(columns: NDArray[np.int64], wanted: Flags, grid: NDArray[np.int64]) -> NDArray[np.float64]:

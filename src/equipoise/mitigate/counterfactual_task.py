@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.labels import set_names
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.images import processed
@@ -253,7 +255,8 @@ class CounterfactualTask(ClipTask):
         """(r, d) orthonormal directions in which images of one cell differ most, for the original model."""
         import torch
 
-        sets = rows.labels.iloc[places].groupby("set_id", sort=False).indices
+        names = pd.Series(set_names(rows.labels)[places])
+        sets = names.groupby(names, sort=False).indices
         order = np.random.default_rng(1).permutation(len(sets))
         members = [places[index] for index in sets.values()]
         chosen = np.concatenate([members[i] for i in order])[:_LOOKED_AT_IMAGES] if members else places[:0]

@@ -57,6 +57,8 @@ class Finetuned:
 
     trained: Trained
     held_out: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """Which rows neither judged nor taught, and why."""
 
     @property
     def model(self) -> str:
@@ -143,7 +145,7 @@ def finetune(
         if apart:
             held_out_layer(table, apart, stage / HELD_OUT)
 
-    return Finetuned(carried_out(training, out, overwrite=overwrite, beside=layer), tuple(apart))
+    return Finetuned(carried_out(training, out, overwrite=overwrite, beside=layer), tuple(apart), training.notes)
 
 
 def _parts(apart: Collection[str], how: TrainSettings, rows: TrainingRows) -> Parts:

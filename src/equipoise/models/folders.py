@@ -25,6 +25,7 @@ __all__ = [
     "find_checkpoint",
     "find_folder",
     "key_of",
+    "local_contents",
     "open_checkpoint",
     "refuse_pickle",
     "settings_digest",
@@ -60,6 +61,33 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def local_contents(spec: str) -> str:
+    """A hash of the files of a model that lies here (``hf:<folder>`` and the like), without loading it.
+
+    Empty for names of the Hub, for the miniatures and for services: these names mean the same model tomorrow. Of a
+    folder, files that no adapter reads (logs, optimiser states) do not count.
+
+    >>> local_contents("hf:openai/clip-vit-base-patch32"), local_contents("mini:clip-fair")
+    ('', '')
+    """
+    scheme, _, rest = spec.partition(":")
+    places = [rest.partition("/")[2], rest.removeprefix("local-dir:")] if scheme == "open_clip" else rest.split(",")
+    if not rest or scheme not in _LOCAL_SCHEMES:
+        return ""
+    paths = [Path(place).expanduser() for place in places if place]
+    files = [file for path in paths if path.exists() for file in _model_files(path)]
+    about = [[name, file_digest(file)] for name, file in files]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest() if about else ""
+
+
+def _model_files(path: Path) -> list[tuple[str, Path]]:
+    """The files that decide what a model in ``path`` says, with their names in it."""
+    if path.is_file():
+        return [("", path)]
+    files = sorted(file for file in path.rglob("*") if file.suffix in _MODEL_ENDINGS and file.is_file())
+    return [(file.relative_to(path).as_posix(), file) for file in files if not file.match("optimizer.*")]
+
+
 def settings_digest(settings: Any) -> str:
     """A hash of settings (texts, numbers, lists, dictionaries) that does not depend on their order.
 
@@ -78,6 +106,20 @@ def _cleaned(settings: Any) -> Any:
     return settings
 
 
+_LOCAL_SCHEMES = ("hf", "diffusers", "open_clip", "table", "mediapipe")
+_MODEL_ENDINGS = (
+    ".safetensors",
+    ".bin",
+    ".pt",
+    ".pth",
+    ".json",
+    ".txt",
+    ".model",
+    ".jinja",
+    ".parquet",
+    ".npz",
+    ".npy",
+)
 _SAFE = ("model.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

@@ -126,6 +126,8 @@ def take_in(store: ReviewStore, rows: Iterable[Mapping[str, Any]]) -> tuple[int,
 
     Rows name ``annotator``, ``question``, ``answer``, and ``item`` or ``image_id``; ``skipped`` and ``seconds`` may be
     there. People who are not known are added without a link. An item that somebody has answered here is replaced.
+    A set may be named by its ``set_id`` alone where one subject has such a set, and need not be for answers about one
+    image.
     """
     sheet = sheet_of(store)
     items = {
@@ -133,19 +135,24 @@ def take_in(store: ReviewStore, rows: Iterable[Mapping[str, Any]]) -> tuple[int,
     }
     numbers = {image: i for i, image in store.rows("SELECT id, image_id FROM pictures")}
     item_of = {picture: name for name, (_, pictures) in items.items() for picture in pictures}
+    called = store.setting("called", {})
     said: dict[tuple[str, str], dict[str, Any]] = {}
     seconds: dict[tuple[str, str], float | None] = {}
     for row in rows:
         image = str(row.get("image_id") or "")
-        name = str(row.get("item") or item_of.get(numbers.get(image, 0), ""))
+        question = sheet.question(str(row["question"])) if row.get("question") else None
+        shown_in = item_of.get(numbers.get(image, 0), "")
+        name = str(row.get("item") or shown_in)
+        name = called.get(name, name)
+        if name not in items and sheet.about == "set" and question is not None and question.each:
+            name = shown_in
         if name not in items:
-            raise InputError(f"item {name or image!r} is not in this review; import labels of the same review")
+            raise InputError(_not_here(name or image, items))
         who = str(row["annotator"])
         answers = said.setdefault((who, name), {})
         seconds[who, name] = _number(row.get("seconds"))
-        if not row.get("question"):
+        if question is None:
             continue
-        question = sheet.question(str(row["question"]))
         value = row["answer"]
         if question.kind == "several" and isinstance(value, str):
             value = _listed(value)
@@ -159,6 +166,13 @@ def take_in(store: ReviewStore, rows: Iterable[Mapping[str, Any]]) -> tuple[int,
         kept[check_name(who), items[name][0]] = (read, seconds[who, name])
     store.take_in(kept)
     return len(kept), len({who for who, _ in kept})
+
+
+def _not_here(name: str, items: Iterable[str]) -> str:
+    meant = sorted(item for item in items if item.endswith(f": {name}"))
+    if len(meant) > 1:
+        return f"item {name!r} may be {' or '.join(map(repr, meant))}; name the subject too, or leave its rows out"
+    return f"item {name!r} is not in this review; import labels of the same review"
 
 
 def _number(value: Any) -> float | None:

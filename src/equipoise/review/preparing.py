@@ -19,7 +19,7 @@ from pydantic import Field
 
 from equipoise.data import Table
 from equipoise.data.images import decode
-from equipoise.data.labels import with_joined_labels
+from equipoise.data.labels import set_names, sets_by_name, with_joined_labels
 from equipoise.data.runs import Run, claimed, find_run
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError, OtherSettingsError, one_line
@@ -32,6 +32,8 @@ __all__ = ["FILE", "GoldAnswers", "ReviewSettings", "open_review", "prepare", "s
 
 FILE = "review.sqlite"
 _EDGE = 1600
+_NAME = "name of the item"
+"""The column of a frame that says which item an image belongs to."""
 _LOSSLESS = 512 * 512
 """Pictures of up to so many pixels are encoded without loss."""
 
@@ -92,8 +94,14 @@ def prepare(
     before = find_run(folder) if folder.is_dir() else None
     if before is not None and before.kind == "review" and before.finished and not overwrite:
         _refuse_others(before, config, table.fingerprints)
-        return open_review(folder)
-    items = _items(frame, sheet, chosen, gold or {})
+        store = open_review(folder)
+        if sheet.about == "set":
+            _refuse_joined_sets(store, frame)
+        return store
+    called = sets_by_name(_sets(table)) if sheet.about == "set" else {}
+    known = dict(gold or {})
+    known |= {called[name]: answers for name, answers in known.items() if name in called}
+    items = _items(frame, sheet, chosen, known)
     _refuse_losing_answers(folder)
     parents = {"table": table.fingerprint} | {
         f"layer {i}": layer.fingerprint for i, layer in enumerate(table.layers, 1)
@@ -101,7 +109,7 @@ def prepare(
     with claimed(
         folder, "review", of={"table": str(table.path)}, settings=config, parents=parents, overwrite=overwrite
     ) as run:
-        _write(run.stage / FILE, table, frame, sheet, chosen, items).close()
+        _write(run.stage / FILE, table, frame, sheet, chosen, items, called).close()
         run.publish()
     return open_review(folder)
 
@@ -127,6 +135,19 @@ def _refuse_others(before: Run, config: Mapping[str, Any], fingerprints: Sequenc
         )
 
 
+def _refuse_joined_sets(store: ReviewStore, frame: pd.DataFrame) -> None:
+    """Refuse to go on with a review of an earlier version that shows sets of several subjects as one."""
+    set_of = dict(zip(frame["image_id"].astype(str), frame[_NAME], strict=True))
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    for name, pictures in store.rows("SELECT name, pictures FROM items"):
+        if len({set_of.get(ids[number]) for number in json.loads(pictures)}) > 1:
+            store.close()
+            raise InputError(
+                f"{store.path.parent}: item {name!r} shows sets of several subjects as one; make a new review in "
+                "another folder with -o, and take over the other answers with equipoise review export and import"
+            )
+
+
 def _refuse_losing_answers(folder: Path) -> None:
     if not (folder / FILE).is_file():
         return
@@ -150,7 +171,16 @@ def _frame(table: Table, sheet: Questionnaire, only_kept: bool) -> pd.DataFrame:
     wanted = ["image_id", *sheet.columns, *(a for a in table.axes if a not in sheet.columns)]
     frame = table.to_pandas(wanted, only_kept=only_kept)
     joined, _ = with_joined_labels(frame, table.axes)
-    return joined
+    if sheet.about == "set":
+        # by all images, so that a set is called the same whatever a filter dropped
+        names = pd.Series(set_names(_sets(table)), index=table.to_pandas(["image_id"])["image_id"])
+        return joined.assign(**{_NAME: names.reindex(joined["image_id"]).to_numpy()})
+    return joined.assign(**{_NAME: joined["source_id"]}) if sheet.about == "source" else joined
+
+
+def _sets(table: Table) -> pd.DataFrame:
+    """What says which images are one set."""
+    return table.to_pandas([name for name in ("set_id", "subject") if name in table.columns])
 
 
 def _values(frame: pd.DataFrame, column: str) -> list[str]:
@@ -188,9 +218,8 @@ def _all_items(frame: pd.DataFrame, sheet: Questionnaire, gold: GoldAnswers) -> 
         for row in frame.to_dict("records"):
             yield _made(str(row["image_id"]), [row], sheet, gold)
         return
-    column = "set_id" if sheet.about == "set" else "source_id"
-    records = frame[frame[column].notna()]
-    for name, group in records.groupby(column, sort=True):
+    records = frame[frame[_NAME].notna()]
+    for name, group in records.groupby(_NAME, sort=True):
         rows = group.to_dict("records")
         if sheet.about == "source":
             sources = frame[frame["image_id"] == name].to_dict("records")
@@ -243,6 +272,7 @@ def _write(
     sheet: Questionnaire,
     settings: ReviewSettings,
     items: Sequence[tuple[_Item, bool]],
+    called: Mapping[str, str],
 ) -> ReviewStore:
     numbers: dict[str, int] = {}
     for item, _ in items:
@@ -257,6 +287,7 @@ def _write(
         "questionnaire": sheet.plain(),
         "plan": {"raters": settings.raters, "seed": settings.seed},
         "table": {"path": str(table.path), "fingerprint": table.fingerprint, "axes": list(table.axes)},
+        "called": {bare: name for bare, name in called.items() if bare != name},
     }
 
     def pictures() -> Iterator[tuple[Any, ...]]:

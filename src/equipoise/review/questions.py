@@ -42,7 +42,8 @@ NOTE_LENGTH = 2000
 """The longest free text that is kept."""
 
 About = Literal["image", "set", "source", "replies"]
-"""What one item is: an image; all images of a ``set_id``; a source with all that was made from it; two texts."""
+"""What one item is: an image; all images of a set (``subject`` and ``set_id``); a source with all that was made from
+it; two texts."""
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,10 @@ class ReviewStore:
                 connection.execute("ROLLBACK")
                 raise
 
-    def setting(self, name: str) -> Any:
-        """One of the settings that the review was made with."""
-        return json.loads(self.rows("SELECT value FROM settings WHERE name = ?", name)[0][0])
+    def setting(self, name: str, default: Any = None) -> Any:
+        """One of the settings that the review was made with; ``default`` where an earlier version kept none."""
+        rows = self.rows("SELECT value FROM settings WHERE name = ?", name)
+        return json.loads(rows[0][0]) if rows else default
 
     @cached_property
     def seed(self) -> int:

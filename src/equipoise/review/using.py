@@ -16,9 +16,11 @@ import pandas as pd
 
 from equipoise.array_types import Flags
 from equipoise.data import Table
+from equipoise.data.labels import origins, set_names
 from equipoise.errors import InputError
 from equipoise.formatting import brackets, p_plain, plain, text_table
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.agreement import cohen_kappa
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -43,6 +45,9 @@ __all__ = [
     "errors_text",
 ]
 
+_TOGETHER = ("source_id", "set_id", "subject")
+"""The columns that say which images are not independent."""
+
 
 def error_rows(
     answers: pd.DataFrame,
@@ -58,7 +63,8 @@ def error_rows(
     As Tables 6 and 8 of SocialCounterfactuals (CVPR 2024). ``answers``: one row per image, with ``image_id`` and
     ``answer`` (:func:`equipoise.review.labels.majority`). ``frame``: ``image_id`` and the columns ``by`` whose groups
     are compared. ``kept`` (n,) whether each row of ``frame`` stayed; without it there is no "after". Every gap between
-    groups comes with that of shuffled labels; images of one ``set_id`` are not independent.
+    groups comes with that of shuffled labels; images of one set (``set_id``, of one ``subject``) are not independent,
+    nor are, where not all have one, an image and what was made from it (``source_id``).
 
     >>> answers = pd.DataFrame({"image_id": [*"abcd"], "answer": ["good", "good", "bad", "good"]})
     >>> rows = error_rows(answers, pd.DataFrame({"image_id": [*"abcd"]}), kept=[True, True, False, True])
@@ -73,28 +79,41 @@ def error_rows(
     stages = [("before", joined)]
     if stays is not None:
         stages.append(("after", joined[stays.reindex(joined["image_id"]).to_numpy(dtype=bool)]))
+    clustered = [(stage, part, *_clusters_of(frame, part["image_id"])) for stage, part in stages if len(part)]
     rows = []
     for answer in sorted(joined["answer"].unique()):
-        for stage, part in stages:
-            if part.empty:
-                continue
+        for stage, part, clusters, sets in clustered:
             hits = (part["answer"] == answer).to_numpy(dtype=np.float64)
-            sets = part["set_id"].to_numpy() if "set_id" in part and part["set_id"].notna().all() else None
             keys = {"variant": stage, "subject": str(answer)}
-            rows.append(share_estimate(hits, clusters=sets).row(metric="answer_share", **keys))
+            rows.append(share_estimate(hits, clusters=clusters).row(metric="answer_share", **keys))
             for axis in by:
-                rows += _by_group(hits, part[axis], axis, sets, keys, draws, seed)
+                rows += _by_group(hits, part[axis], axis, clusters, sets, keys, draws, seed)
     return rows
 
 
+def _clusters_of(frame: pd.DataFrame, ids: pd.Series[str]) -> tuple[Any, bool]:
+    """What keeps the images of these ``ids`` together (None: each stands alone), and whether that is their sets."""
+    known = frame["image_id"].astype(str)
+    if "set_id" in frame:
+        sets = pd.Series(set_names(frame), index=known).reindex(ids)
+        if sets.notna().all():
+            return sets.to_numpy(), True
+    keys = origins(frame)
+    return (None if keys is None else _shared(pd.Series(keys, index=known).reindex(ids).to_numpy(dtype=str))), False
+
+
 def _by_group(
-    hits: Any, labels: pd.Series[Any], axis: str, sets: Any, keys: dict[str, str], draws: int, seed: int
+    hits: Any, labels: pd.Series[Any], axis: str, clusters: Any, sets: bool, keys: dict[str, str], draws: int, seed: int
 ) -> list[dict[str, Any]]:
     read = read_labels(labels.tolist())
     if len(read.names) < 2:
         return []
     groups = Groups(read.codes.astype(np.int32), read.names, axis=axis)
-    means = group_means(hits, groups, clusters=sets, shuffle_within=sets, share=True, permutations=draws, seed=seed)
+    paired = sets or (clusters is not None and (pd.Series(read.codes).groupby(clusters).nunique() > 1).any())
+    within = clusters if paired else None
+    means = group_means(
+        hits, groups, clusters=clusters, shuffle_within=within, share=True, permutations=draws, seed=seed
+    )
     rows = [e.row(metric="answer_share", axis=axis, group=name, **keys) for name, e in means.by_group.items()]
     return [*rows, means.gap.row(metric="answer_share_gap", axis=axis, **keys)]
 
@@ -122,8 +141,10 @@ class Confusion:
         return "\n".join([*text_table(lines), "", f"accuracy {self.accuracy}{kappa}", f"left out: {self.dropped}"])
 
 
-def confusion_with_people(people: Sequence[Any], detector: Sequence[Any]) -> Confusion:
+def confusion_with_people(people: Sequence[Any], detector: Sequence[Any], *, clusters: Any = None) -> Confusion:
     """How often a detector says what people say of n images; ``None`` is no answer.
+
+    ``clusters`` (n,) names images that are not independent, such as the edits of one source.
 
     >>> confusion = confusion_with_people(["f", "f", "m", "m", None], ["f", "m", "m", "m", "m"])
     >>> confusion.by_group.values.tolist()[0], confusion.dropped
@@ -145,12 +166,19 @@ def confusion_with_people(people: Sequence[Any], detector: Sequence[Any]) -> Con
         f1 = 2 * right / (said + support)
     table = pd.DataFrame({"group": both.names, "precision": precision, "recall": recall, "f1": f1, "support": support})
     hits = (codes[0] == codes[1])[there].astype(np.float64)
-    accuracy = share_estimate(hits, null_value=float(support.max() / there.sum()), alternative="greater")
+    keys = None if clusters is None else _shared(np.asarray(clusters)[there])
+    commonest = float(support.max() / there.sum())
+    accuracy = share_estimate(hits, clusters=keys, null_value=commonest, alternative="greater")
     kappa = None
     if (support > 0).sum() > 1 or (said > 0).sum() > 1:
-        kappa = cohen_kappa(codes[0][there].tolist(), codes[1][there].tolist())
+        kappa = cohen_kappa(codes[0][there].tolist(), codes[1][there].tolist(), clusters=keys)
     frame = pd.DataFrame(counts, index=pd.Index(both.names, name="people"), columns=list(both.names))
     return Confusion(frame, table, accuracy, kappa, int((~there).sum()))
+
+
+def _shared(clusters: Any) -> Any:
+    """The same ``clusters`` (n,); None where each item stands alone."""
+    return None if clusters is None or len(np.unique(clusters)) == len(clusters) else np.asarray(clusters)
 
 
 @dataclass(frozen=True)
@@ -186,13 +214,14 @@ class JudgeCalibration:
 
 
 def calibrate_judge(
-    verdicts: Any, people: Any, *, everything: Any = None, replicates: int = 1000, seed: int = 0
+    verdicts: Any, people: Any, *, everything: Any = None, clusters: Any = None, replicates: int = 1000, seed: int = 0
 ) -> JudgeCalibration:
     """How far a judge's ``verdicts`` (n,) can be trusted, by what ``people`` (n,) accepted of the same items.
 
     ``everything`` (N,): the judge's verdicts on all items, of which the n are a random part; the share that people
     would accept is (judged + specificity - 1) / (sensitivity + specificity - 1), cut at 0 and 1, with a bootstrap
-    interval over items.
+    interval over items. ``clusters`` (n,) names items that are not independent, such as the edits of one source: they
+    are resampled, and tested, together.
 
     >>> calibration = calibrate_judge([True] * 8 + [False] * 2, [True] * 7 + [False] * 3)
     >>> calibration.accuracy.value, calibration.sensitivity.value, round(calibration.corrected.value, 2)
@@ -205,21 +234,36 @@ def calibrate_judge(
         raise InputError("people gave one answer only; a judge is calibrated on accepted and rejected items")
     everywhere = said if everything is None else _flags(everything, "everything")
     share = float(wanted.mean())
-    kappa = None if said.all() or not said.any() else cohen_kappa(said.tolist(), wanted.tolist(), seed=seed)
+    keys = _keys(clusters, len(said))
+    kappa = None
+    if said.any() and not said.all():
+        kappa = cohen_kappa(said.tolist(), wanted.tolist(), clusters=keys, seed=seed)
+    right = (said == wanted).astype(np.float64)
     return JudgeCalibration(
-        share_estimate(
-            (said == wanted).astype(np.float64), null_value=max(share, 1 - share), alternative="greater", seed=seed
-        ),
-        share_estimate(said[wanted].astype(np.float64), seed=seed),
-        share_estimate((~said[~wanted]).astype(np.float64), seed=seed),
+        share_estimate(right, clusters=keys, null_value=max(share, 1 - share), alternative="greater", seed=seed),
+        _share_among(said, wanted, keys, seed),
+        _share_among(~said, ~wanted, keys, seed),
         kappa,
         float(everywhere.mean()),
-        _corrected(said, wanted, everywhere, replicates, seed),
+        _corrected(said, wanted, everywhere, keys, replicates, seed),
     )
 
 
-def _corrected(said: Flags, wanted: Flags, everywhere: Flags, replicates: int, seed: int) -> Estimate:
+def _keys(clusters: Any, n: int) -> Any:
+    """``clusters`` of n items, checked; None where each stands alone."""
+    if clusters is not None and np.shape(clusters) != (n,):
+        raise InputError(f"clusters has shape {np.shape(clusters)} for {n} items; give one name for each")
+    return _shared(clusters)
+
+
+def _share_among(flags: Flags, among: Flags, clusters: Any, seed: int) -> Estimate:
+    keys = None if clusters is None else _shared(clusters[among])
+    return share_estimate(flags[among].astype(np.float64), clusters=keys, seed=seed)
+
+
+def _corrected(said: Flags, wanted: Flags, everywhere: Flags, clusters: Any, replicates: int, seed: int) -> Estimate:
     judged = float(everywhere.mean())
+    _, cluster_of = np.unique(np.arange(len(said)) if clusters is None else clusters, return_inverse=True)
 
     def share(weights: Any) -> Any:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -229,38 +273,47 @@ def _corrected(said: Flags, wanted: Flags, everywhere: Flags, replicates: int, s
 
     value = float(share(np.ones((1, len(said))))[0])
     rng = np.random.default_rng(seed)
-    draws = np.concatenate(
-        [share(block.astype(np.float64)) for block in resampling_weights(len(said), replicates, rng)]
-    )
+    blocks = resampling_weights(int(cluster_of.max()) + 1, replicates, rng)
+    draws = np.concatenate([share(block.astype(np.float64)[:, cluster_of]) for block in blocks])
     draws = draws[np.isfinite(draws)]
     if not np.isfinite(value):
         raise InputError("the judge says the same whatever people say; its verdicts cannot be corrected")
-    low, high = np.quantile(draws, [0.025, 0.975])
     notes = ("no null: a share is not a bias",)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    if low == high:
+        return Estimate(value, n=len(said), notes=(*notes, no_interval("the resamples do not differ")))
     return Estimate(value, float(low), float(high), n=len(said), notes=notes)
 
 
 def calibrate_scores(
-    scores: Any, people: Any, *, everything: Any = None, folds: int = 5, seed: int = 0
+    scores: Any, people: Any, *, everything: Any = None, clusters: Any = None, folds: int = 5, seed: int = 0
 ) -> JudgeCalibration:
     """The threshold on a judge's ``scores`` (n,) that agrees best with ``people`` (n,), and what it is worth.
 
-    Accuracy, sensitivity and specificity are cross-fitted: each item is judged by a threshold learned without it.
+    Accuracy, sensitivity and specificity are cross-fitted: each item is judged by a threshold learned without it and
+    without the others of its cluster (``clusters`` as in :func:`calibrate_judge`).
     """
     numbers, wanted = np.asarray(scores, dtype=np.float64), _flags(people, "people")
     if numbers.shape != wanted.shape or not np.isfinite(numbers).all():
         raise InputError("scores must be one finite number for each item that people looked at")
-    if wanted.all() or not wanted.any() or len(wanted) < folds:
-        raise InputError("a threshold is learned from accepted and rejected items, at least one for each fold")
-    fold = np.random.default_rng(seed).permutation(np.arange(len(wanted)) % folds)
+    keys = _keys(clusters, len(wanted))
+    _, cluster_of = np.unique(np.arange(len(wanted)) if keys is None else keys, return_inverse=True)
+    n_clusters = int(cluster_of.max(initial=-1)) + 1
+    if wanted.all() or not wanted.any() or n_clusters < folds:
+        raise InputError(
+            "a threshold is learned from accepted and rejected items, at least one for each fold"
+            + (" (edits of one source, and images of one set, count as one)" if keys is not None else "")
+        )
+    fold = np.random.default_rng(seed).permutation(np.arange(n_clusters) % folds)[cluster_of]
     verdicts = np.zeros(len(wanted), dtype=bool)
     for f in range(folds):
         learn = fold != f
         verdicts[~learn] = numbers[~learn] >= _threshold(numbers[learn], wanted[learn])
     threshold = _threshold(numbers, wanted)
     everywhere = None if everything is None else np.asarray(everything, dtype=np.float64) >= threshold
-    calibration = calibrate_judge(verdicts, wanted, everything=everywhere, seed=seed)
-    area = pair_probability(numbers[wanted], numbers[~wanted])
+    calibration = calibrate_judge(verdicts, wanted, everything=everywhere, clusters=keys, seed=seed)
+    sides = None if keys is None else (keys[wanted], keys[~wanted])
+    area = pair_probability(numbers[wanted], numbers[~wanted], clusters=sides)
     return JudgeCalibration(**{**calibration.__dict__, "threshold": threshold, "area": area})
 
 
@@ -301,7 +354,8 @@ def errors_in(
             "or compare groups in a review whose question is about each image"
         )
     by = [] if whole else list(axes) or list(table.axes)
-    columns = [name for name in ("image_id", "set_id", *by, "keep") if name in table.columns]
+    wanted = dict.fromkeys(("image_id", *_TOGETHER, *by, "keep"))
+    columns = [name for name in wanted if name in table.columns]
     frame = table.to_pandas(columns)
     kept = frame.pop("keep").fillna(False).to_numpy(dtype=bool) if "keep" in frame else None
     if whole and kept is not None:
@@ -335,7 +389,7 @@ def confusion_in(store: ReviewStore, table: Table, detector: str, *, question: s
     asked = sheet_of(store).first(lambda q: bool(q.axis), question)
     people = majority(labels_frame(store), asked.name, unsure=asked.unsure).set_index("image_id")["answer"]
     said = table.to_pandas(["image_id", detector]).set_index("image_id")[detector].reindex(people.index)
-    return confusion_with_people(people.tolist(), said.tolist())
+    return confusion_with_people(people.tolist(), said.tolist(), clusters=_origins(table, people.index))
 
 
 def calibration_in(store: ReviewStore, table: Table, judge: str, *, question: str = "") -> JudgeCalibration:
@@ -347,7 +401,14 @@ def calibration_in(store: ReviewStore, table: Table, judge: str, *, question: st
         raise InputError("people looked at no image that the judge spoke of; calibrate on a review about images")
     calibrated = calibrate_judge if table.types[judge] == "bool" else calibrate_scores
     said, people = scores.loc[shared].to_numpy(), accepted.loc[shared].to_numpy()
-    return calibrated(said, people, everything=scores.to_numpy())
+    return calibrated(said, people, everything=scores.to_numpy(), clusters=_origins(table, shared))
+
+
+def _origins(table: Table, ids: pd.Index[Any]) -> Any:
+    """What the images of these ``ids`` were made from, or their sets; None where each stands alone."""
+    frame = table.to_pandas([name for name in ("image_id", *_TOGETHER) if name in table.columns])
+    keys = origins(frame)
+    return None if keys is None else pd.Series(keys, index=frame["image_id"]).reindex(ids).to_numpy(dtype=str)
 
 
 def _judged(table: Table, judge: str, about: str) -> pd.Series[Any]:

@@ -29,7 +29,7 @@ from equipoise.train.batches import Mixed, ReadAheadSteps, Stream, mixed, rows_a
 from equipoise.train.loop import Course, Validation, run
 from equipoise.train.parameters import choose_parameters, count
 from equipoise.train.processes import Processes, started_processes
-from equipoise.train.rows import Parts, TrainingRows, parted, places_apart
+from equipoise.train.rows import Parts, TrainingRows, note_on_left_out, parted, places_apart, refuse_other_pictures
 from equipoise.train.settings import TrainSettings
 from equipoise.train.task import TASKS, Inputs, Task, checkpoint_of
 
@@ -96,6 +96,17 @@ class Training:
         """The subjects of these rows of the main table."""
         return _subjects(self.rows, places)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which rows neither judge nor teach though they are there, and why."""
+        n = self.parts.n_left_out
+        judging = self.rows.labels.iloc[self.parts.validation]
+        notes = [note_on_left_out(part.rows, part.places, judging) for part in self.streams[1:]]
+        if n:
+            where = "of the validation split share a subject, a set or a source with training and do not judge"
+            notes.insert(0, f"{n:,} images {where}")
+        return tuple(note for note in notes if note)
+
     def validation(self) -> Validation | None:
         """How the model is judged while it learns."""
         if self.judges is None:
@@ -145,6 +156,8 @@ def prepared_training(
     sampler = getattr(learner, "copies", None)
     copies = sampler(rows, parts.train, how.seed) if sampler else None
     judging = rows.labels.iloc[parts.validation]
+    for other in others:
+        refuse_other_pictures(rows, parts.validation, other)
     learnt = {other: places_apart(other, judging) for other in others}
     streams = mixed(rows, parts.train, others, how.batch, how.seed, copies=copies, units=units, places_of=learnt)
     judges = Stream(parts.validation, how.batch, how.seed, units=units) if len(parts.validation) else None

@@ -177,11 +177,17 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 class Average:
-    """A running average of a model's weights, which forgets its first steps sooner; nothing where ``keep`` is 0."""
+    """A running average of a model's weights, which forgets its first steps sooner; nothing where ``keep`` is 0.
+
+    The means and variances that batch normalisation keeps are averaged with them: those of the last step belong to the
+    weights of the last step.
+    """
 
     def __init__(self, model: Any, keep: float) -> None:
         self.keep = keep
         self.weights = {n: p for n, p in model.named_parameters() if p.requires_grad} if keep else {}
+        kept = model.state_dict().keys() if keep else ()  # not what is made anew whenever a model is loaded
+        self.weights |= {n: b for n, b in model.named_buffers() if n in kept and b.is_floating_point()}
         self.means = {name: weight.detach().clone() for name, weight in self.weights.items()}
 
     def follow(self, step: int) -> None:
@@ -256,8 +262,8 @@ def restore(model: Any, optimiser: Any, average: Average, course: Course, data: 
     about = _metadata(data)
     tensors = load(data)
     model.load_state_dict({n.removeprefix("model."): v for n, v in tensors.items() if n.startswith("model.")})
-    for name, mean in average.means.items():
-        mean.copy_(tensors[f"average.{name}"])
+    for name, mean in average.means.items():  # a checkpoint of an earlier version holds no averages of buffers
+        mean.copy_(tensors.get(f"average.{name}", average.weights[name].detach()))
     for i, parameter in enumerate(_numbered(optimiser)):
         prefix = f"optimiser.{i}."
         state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}

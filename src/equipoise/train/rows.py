@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from PIL import Image
 
 from equipoise.data import Table
 from equipoise.data.images import decode
+from equipoise.data.labels import set_numbers
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["HELD_BYTES", "Parts", "TrainingRows", "parted", "places_apart"]
+__all__ = ["HELD_BYTES", "Parts", "TrainingRows", "note_on_left_out", "parted", "places_apart", "refuse_other_pictures"]
 
 HELD_BYTES = 1_000_000_000
 """Encoded images that are kept in memory; a larger table is gone through in windows of about this size."""
@@ -31,6 +33,10 @@ DECODED_BYTES = 250_000_000
 TRAIN = ("train", "training")
 VALIDATION = ("val", "validation", "valid", "dev")
 _TOGETHER = ("subject", "set_id", "source_id")
+_COMPARED = 20
+"""Of two tables with the same ids so many pictures are compared."""
+_LARGEST_CHANGE = 40
+"""Of a grey level of 255, in a picture of 16 by 16: more than compression changes."""
 
 
 class TrainingRows:
@@ -181,14 +187,66 @@ def places_apart(rows: TrainingRows, judges: pd.DataFrame) -> NDArray[np.int64]:
     return apart
 
 
+def note_on_left_out(rows: TrainingRows, places: NDArray[np.int64], judges: pd.DataFrame) -> str:
+    """How many rows of a further table are mixed in, at ``places``, and why the others are not; empty where all are."""
+    n, train = len(rows), parted(rows, 0.0, 0).train
+    if len(places) == n:
+        return ""
+    reasons = [f"{n - len(train):,} outside its training split"] if len(train) < n else []
+    if len(train) > len(places):
+        shared = _shared_by(rows.labels.iloc[train], judges)
+        by = ", ".join(f"{what}: {mask.sum():,}" for what, mask in shared.items() if mask.any())
+        reasons.append(
+            f"{len(train) - len(places):,} with the name of something that judges ({by}); if that is chance, rename it "
+            "in one of the two tables, or judge by none (--val-share 0)"
+        )
+    return f"{rows.name}: {len(places):,} of {n:,} images are mixed in; left out: {', '.join(reasons)}"
+
+
+def refuse_other_pictures(rows: TrainingRows, judges: NDArray[np.int64], other: TrainingRows) -> None:
+    """Refuse a further table in which the id of an image that judges names another picture.
+
+    The same picture must not be learnt from, and is left out. With another one the ids of the two tables agree by
+    chance, or one holds edits under the ids of their sources: which it is only the user knows. Some ids are looked at.
+    """
+    place_of = {name: place for place, name in zip(judges.tolist(), rows.labels["image_id"].iloc[judges], strict=True)}
+    both = [(name, place) for place, name in enumerate(other.labels["image_id"]) if name in place_of]
+    for name, place in both[:_COMPARED]:
+        if not _alike(rows, place_of[name], other, place):
+            raise InputError(
+                f"the id {name!r} is one picture in {rows.name} and another in {other.name}, so that it cannot be told "
+                "which images must not be learnt from; import one of the two with other ids (--id-column COLUMN), or "
+                "judge by none (--val-share 0)"
+            )
+
+
+def _alike(rows: TrainingRows, place: int, other: TrainingRows, others_place: int) -> bool:
+    """Whether two rows show the same picture, as far as can be read; a size or a compression does not matter."""
+    small = []
+    for table, at in ((rows, place), (other, others_place)):
+        try:
+            [row] = table.rows([at])
+        except InputError:
+            return True
+        small.append(np.asarray(row["image"].convert("L").resize((16, 16), Image.Resampling.BOX), dtype=np.int64))
+    return bool(np.abs(small[0] - small[1]).max() <= _LARGEST_CHANGE)
+
+
 def _sharing(labels: pd.DataFrame, others: pd.DataFrame) -> NDArray[np.bool_]:
     """(n,) which rows share a subject, a set or a source with one of ``others``; an image is a source of its own."""
-    shared = np.zeros(len(labels), dtype=bool)
-    for columns in (("subject",), ("set_id",), ("source_id", "image_id")):
+    return np.asarray(np.stack(list(_shared_by(labels, others).values())).any(axis=0), dtype=np.bool_)
+
+
+def _shared_by(labels: pd.DataFrame, others: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
+    """The same by what is shared."""
+    shared = {}
+    for what, columns in (("subject", ("subject",)), ("image or source", ("source_id", "image_id"))):
         seen: set[Any] = set().union(*(others[c].dropna() for c in columns if c in others))
-        for column in (c for c in columns if c in labels):
-            shared |= labels[column].isin(seen).to_numpy(dtype=bool)
-    return shared
+        there = [c for c in columns if c in labels]
+        shared[what] = labels[there].isin(seen).any(axis=1).to_numpy(dtype=bool)
+    sets = set_numbers(pd.concat([labels, others], ignore_index=True))
+    mine, theirs = sets[: len(labels)], sets[len(labels) :]
+    return shared | {"set": (mine >= 0) & np.isin(mine, theirs)}
 
 
 def _labels(table: Table, columns: list[str]) -> pd.DataFrame:

@@ -1,5 +1,8 @@
 """T5 as a filler: a word for each mask, by the text and the seed alone."""
 
+import json
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,6 +10,7 @@ pytest.importorskip("transformers")
 
 from equipoise.errors import InputError  # noqa: E402
 from equipoise.models import load  # noqa: E402
+from equipoise.models.miniatures import FOLDER  # noqa: E402
 
 WORDS = "a man woman rides holds red bike kite in the park".split()
 
@@ -49,6 +53,42 @@ def test_what_cannot_be_filled_is_one_sentence(t5):
         t5.sample(["a man"])
     with pytest.raises(InputError, match="2 times; it must stand there once"):
         t5.fill(["<mask> <mask>"])
+
+
+def changed_copy(folder, copy, file, change):
+    """A copy of a checkpoint with something else in one of its JSON files."""
+    shutil.copytree(folder, copy)
+    said = json.loads((copy / file).read_text())
+    change(said)
+    (copy / file).write_text(json.dumps(said))
+    return copy
+
+
+def likelier(said):
+    said["model"]["vocab"] = [[piece, score / 2] for piece, score in said["model"]["vocab"]]
+
+
+def cased(said):
+    said["do_lower_case"] = False
+
+
+@pytest.mark.parametrize("form", ["T5", "BERT"])
+def test_weights_and_how_texts_are_read_are_part_of_the_key(form, t5, tmp_path):
+    """Two fillers of one vocabulary are two, where one learnt more or cuts texts into tokens otherwise."""
+    from safetensors.torch import load_file, save_file
+
+    folder = t5.checkpoint.folder if form == "T5" else FOLDER / "text"
+    file, change = ("tokenizer.json", likelier) if form == "T5" else ("tokenizer_config.json", cased)
+    other = changed_copy(folder, tmp_path / "other", file, change)
+    same = shutil.copytree(folder, tmp_path / "same")
+    taught = shutil.copytree(folder, tmp_path / "taught")
+    weights = load_file(taught / "model.safetensors")
+    save_file({name: value + 0.01 for name, value in weights.items()}, taught / "model.safetensors", {"format": "pt"})
+    fillers = [load(f"hf:{place}", kind="filler", device="cpu") for place in (folder, same, other, taught)]
+    assert fillers[0].words.get_vocab() == fillers[2].words.get_vocab()
+    keys = [filler.key for filler in fillers]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
 
 
 def test_it_fills_biased_captions(t5):

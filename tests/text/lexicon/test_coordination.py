@@ -20,7 +20,13 @@ AGE = Lexicon.load("age")
         (AGE, "an old and middle-aged couple", {"old", "middle-aged"}, "a couple"),
         (AGE, "A group of young and older people", {"young", "old"}, "A group of people"),
         (AGE, "an old car and young woman", {"young"}, "an old car and woman"),
-        (AGE, "old, and young men", {"young"}, "old, and men"),
+        (AGE, "old, and young men", {"old", "young"}, "men"),
+        (RACE, "white, black and Asian women", {"White", "Black", "Asian"}, "women"),
+        (RACE, "a crowd of White, Black, and Asian men", {"White", "Black", "Asian"}, "a crowd of men"),
+        (AGE, "A young, blonde woman", {"young"}, "A blonde woman"),
+        (AGE, "an elderly, smiling man", {"old"}, "a smiling man"),
+        (AGE, "The young, old and middle-aged men", {"young", "old", "middle-aged"}, "The men"),
+        (RACE, "the wall is white, black men walk by", {"Black"}, "the wall is white, men walk by"),
         (RACE, "a white shirt and black man", {"Black"}, "a white shirt and man"),
     ],
 )
@@ -41,6 +47,12 @@ def test_joined_adjectives_are_all_said_of_the_noun(words, text, groups, neutral
         "A black and white photo shows men in a field with a truck.",
         "Black and white historical photo man next to motorized bicycle.",
         "white and tall men",
+        "the car is black, tall men stand near it",
+        "a black, shiny car and a man",
+        "a woman in white, men in suits",
+        "in the black, men play on",
+        "a man with a black, old hat",
+        "a table, white, and a man",
     ],
 )
 def test_joined_colours_of_things_say_nothing_of_anyone(text):
@@ -51,7 +63,9 @@ def test_joined_colours_of_things_say_nothing_of_anyone(text):
 def test_a_swap_says_each_group_once():
     assert RACE.swap("White and Asian men", to="Black") == "Black men"
     assert RACE.swap("White and Asian men", to="Asian") == "Asian men"
-    assert RACE.swap("White, and Asian men", to="Black") == "White, and Black men"
+    assert RACE.swap("White, and Asian men", to="Black") == "Black men"
+    assert RACE.swap("White, Black, and Asian men", to="Asian") == "Asian men"
+    assert AGE.swap("a young, blonde woman", to="old") == "an elderly, blonde woman"
     assert AGE.swap("old and young men", to="child") == "little men"
     assert AGE.swap("old and old men", to="old") == "old and old men"  # nothing was swapped
     assert AGE.swap("an old man and an old woman", to="young") == "a young man and a young woman"

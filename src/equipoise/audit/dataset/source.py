@@ -24,7 +24,7 @@ from equipoise.audit.captions.reading import (
 from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
-from equipoise.data.labels import set_numbers
+from equipoise.data.labels import origins
 from equipoise.data.readers.files import plain_lines
 from equipoise.data.readers.files.mapped import axes_named
 from equipoise.data.sampling import some_ids, some_of
@@ -63,18 +63,8 @@ class Dataset:
 
     @cached_property
     def sources(self) -> NDArray[Any] | None:
-        """(n,) what keeps images together that are not independent; None where each stands alone.
-
-        The source image, which belongs to its own edits; of images without one, the set.
-        """
-        frame = self.frame
-        ids = frame["image_id"].astype(str)
-        sets = pd.Series(set_numbers(frame), index=frame.index)
-        keys = ("image " + ids).where(sets < 0, "set " + sets.astype(str))
-        if "source_id" in frame and frame["source_id"].notna().any():
-            source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
-            keys = keys.where(source.isna(), "image " + source.astype(str))
-        return keys.to_numpy(dtype=str) if keys.duplicated().any() else None
+        """(n,) what keeps images together that are not independent; None where each stands alone."""
+        return origins(self.frame)
 
     @property
     def n_captions(self) -> int:

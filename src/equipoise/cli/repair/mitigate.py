@@ -314,9 +314,12 @@ def finetune_command(
     options = _options(dict(map(option_of, settings)), variant, seed)
     options |= {"held_out": held_out, "device": device or "auto"}
     if dry_run:
-        typer.echo(str(estimated(prepared_finetuning(model, images, axis, **options)[0])))
+        training, _ = prepared_finetuning(model, images, axis, **options)
+        _say_notes(training.notes)
+        typer.echo(str(estimated(training)))
         return
     done = finetune(model, images, axis, out, overwrite=overwrite, **options)
+    _say_notes(done.notes)
     n = len(done.trained.subjects)
     typer.echo(f"{done.trained.steps:,} steps on {n} subjects, loss {done.trained.loss:.4f}; the model is {done.model}")
     if not done.held_out:
@@ -329,6 +332,11 @@ def finetune_command(
     typer.echo(f"now audit it before and after, on those:\n  equipoise audit {model} {audit} -o runs/before")
     typer.echo(f"  equipoise audit {done.model} {audit} -o runs/after")
     typer.echo("  equipoise report runs/before runs/after --before-after runs/before runs/after -o repair.html")
+
+
+def _say_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 def _options(given: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:

@@ -119,20 +119,8 @@ def train(
         settings=how,
     )
     first = training.processes.first
-    if first and training.parts.n_left_out:
-        typer.echo(
-            f"note: {training.parts.n_left_out:,} images of the validation split share a subject, a set or a source "
-            "with training and do not judge",
-            err=True,
-        )
-    for part in training.streams[1:] if first else ():
-        n, learnt = len(part.rows.labels), len(part.places)
-        if learnt < n:
-            typer.echo(
-                f"note: {part.rows.name}: {learnt:,} of {n:,} images are mixed in; the others are not of its training "
-                "split, or their subject, set or source has the name of one that judges",
-                err=True,
-            )
+    for note in training.notes if first else ():
+        typer.echo(f"note: {note}", err=True)
     if dry_run:
         estimate = str(estimated(training))
         if first:

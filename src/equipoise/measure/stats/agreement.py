@@ -41,6 +41,7 @@ def cohen_kappa(
     *,
     weights: str = "nominal",
     categories: Sequence[Any] | None = None,
+    clusters: Sequence[Any] | None = None,
     replicates: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -51,6 +52,7 @@ def cohen_kappa(
     annotators' own shares; w is 1 off the diagonal ("nominal"), |i - j| ("linear") or (i - j)^2 ("quadratic")
     over the sorted answers, or over ``categories``: every answer that can be given, in order, so that steps of a
     scale that nobody chose count too. Range [-1, 1], chance 0. An item without both answers (None) is dropped.
+    ``clusters`` names items that are not independent (edits of one image): they are resampled together.
 
     >>> cohen_kappa(["y", "y", "n", "n"], ["y", "n", "n", "n"], replicates=100).value
     0.5
@@ -78,7 +80,12 @@ def cohen_kappa(
         expected = np.einsum("bi,ij,bj->b", joint.sum(axis=2), cost, joint.sum(axis=1)) / total**2
         return _one_minus_ratio(observed, expected)
 
-    draws = bootstrap_statistic(table, kappa, replicates=as_count(replicates, "replicates"), seed=seed)
+    keys = None
+    if clusters is not None:
+        same_length(first, "first", clusters, "clusters")
+        keys = np.asarray(clusters)[both]
+    count = as_count(replicates, "replicates")
+    draws = bootstrap_statistic(table, kappa, clusters=keys, replicates=count, seed=seed)
     dropped = {"items without both answers": int((~both).sum())}
     return _estimate(float(kappa(table.sum(axis=0)[None])[0]), draws, len(pairs), dropped, level)
 

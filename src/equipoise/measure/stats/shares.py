@@ -346,8 +346,9 @@ def pair_probability(
 
     Interval by DeLong's components (1988), Wilson's of the smaller side where these do not vary;
     Mann-Whitney p-value against 1/2, ties taken into account. ``clusters`` of the values of each side that are not
-    independent (captions of one image), each on one side: the interval has the error of Obuchowski (1997) and a t
-    quantile, and whole clusters exchange sides under the null (Rosner, Glynn and Lee 2003).
+    independent (captions of one image): the interval has the error of Obuchowski (1997) and a t quantile. Whole
+    clusters exchange sides under the null (Rosner, Glynn and Lee 2003); where one has values on both sides, they
+    cannot, and the p-value has the interval's error.
 
     >>> pair_probability([3.0, 2.0, 4.0], [1.0, 2.0]).value
     0.9166666666666666
@@ -377,9 +378,6 @@ def _of_sides(clusters: tuple[ArrayLike, ArrayLike], n: int, m: int) -> NDArray[
         raise InputError(
             f"clusters have shapes {first.shape}, {second.shape} for {n} and {m} values; give one for each"
         )
-    both = np.intersect1d(first, second)
-    if len(both):
-        raise InputError(f"cluster {both[0]!r} has values on both sides; whole clusters exchange sides under the null")
     return np.unique(np.concatenate([first, second]), return_inverse=True)[1]
 
 
@@ -388,17 +386,24 @@ def _clustered_pairs(
 ) -> Estimate:
     """From the ``values`` of both sides and their placements."""
     n, m, value = len(above), len(below), float(above.mean())
-    variance = 0.0
+    total = int(keys.max()) + 1
+    variance, both = 0.0, np.ones(total)
     for placed, mine, count in ((above, keys[:n], units[0]), (below, keys[n:], units[1])):
-        sums = np.bincount(mine, placed - value)
+        sums = np.bincount(mine, placed - value, minlength=total)
         variance += count / (count - 1) * float((sums**2).sum()) / len(placed) ** 2
+        both *= sums / len(placed)
+    variance += 2 * total / (total - 1) * float(both.sum())  # 0 where every cluster is on one side
+    upper = 0.5 + level / 2
+    # clusters are few where items are many; two that are on both sides leave one degree of freedom
+    ratio = float(t_quantile(upper, max(1, total - 2)) / normal_quantile(upper))
+    error = float(np.sqrt(max(0.0, variance))) * ratio
+    if sum(units) > total:
+        alone = float(np.sqrt((sum(units) + 1) / (12 * units[0] * units[1])))  # of one value per cluster and side
+        return _pairs_estimate(value, error, error if error > 1e-12 else alone, units, n + m, level)
     # the area less 1/2 is the sum of these over the clusters of one side, / (n m)
     ranks = np.bincount(keys, sps.rankdata(values) - (n + m + 1) / 2)
-    total = sum(units)
     null_sd = float(np.sqrt(units[0] * units[1] / total * ranks.var(ddof=1))) / (n * m)
-    upper = 0.5 + level / 2
-    ratio = float(t_quantile(upper, total - 2) / normal_quantile(upper))  # clusters are few where items are many
-    return _pairs_estimate(value, float(np.sqrt(variance)) * ratio, null_sd, units, n + m, level)
+    return _pairs_estimate(value, error, null_sd, units, n + m, level)
 
 
 def _pairs_estimate(

@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer, tokenizer_settings
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
 
 __all__ = ["MaskFiller", "check_sampling", "drawn_place", "generator_for"]
@@ -32,7 +32,7 @@ class MaskFiller(CheckpointAdapter):
             raise InputError(f"{checkpoint.folder}: its tokenizer has no mask token, so no word can be asked for")
         self.mask: str = self.words.mask_token
         self._by_word: dict[str, list[int]] | None = None
-        self._take(model, sorted(self.words.get_vocab().items()))
+        self._take(model, tokenizer_settings(self.words), [self.mask, int(self.words.model_max_length)])
 
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each text, which holds ``mask`` once, the likeliest whole words with their probabilities.

@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer, tokenizer_settings
 from equipoise.models.hf.fillers import MaskFiller, check_sampling, drawn_place, generator_for
 from equipoise.models.runtime import ModelSettings, in_batches, quiet
 
@@ -45,7 +45,7 @@ class SpanFiller(CheckpointAdapter):
         self._marks = [self.words.convert_tokens_to_ids(f"<extra_id_{n}>") for n in range(100)]
         if self._marks[0] in (None, self.words.unk_token_id):
             raise InputError(f"{checkpoint.folder}: its tokenizer has no <extra_id_0>, so no word can be asked for")
-        self._take(model, sorted(self.words.get_vocab().items()))
+        self._take(model, tokenizer_settings(self.words))
 
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each text, which holds ``mask`` once, the likeliest whole-word tokens with their probabilities."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ from equipoise.data.runs import Run, claimed
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import text_table
+from equipoise.models.folders import local_contents
 from equipoise.report.study import StudyPage, StudyPart, write_study
 
 __all__ = [
@@ -89,7 +90,8 @@ class StudyStep:
     work: Callable[[StudyHome, Path], None]
     """Fills the folder it is given, which may hold what a stopped run left if the step ``resumes``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """All that its outcome depends on beside the steps that it ``needs``; plain values."""
+    """All that its outcome depends on beside the steps that it ``needs``; plain values. Of a model that lies in a local
+    folder (``hf:DIR``, here or in the ``cost``) what is in it counts too."""
     needs: tuple[str, ...] = ()
     resumes: bool = True
     """Whether the work goes on in a folder that was begun; otherwise the folder is cleared first."""
@@ -330,6 +332,24 @@ class _Inputs:
                 self._known[name] = contents_of(Path(self.given[first]) / file)
         return {name: self._known[name] for name in reads if name in self._known}
 
+    def models(self, step: StudyStep) -> dict[str, str]:
+        """By the names of the models of a step that lie on this machine; names of the Hub mean the same tomorrow."""
+        specs = sorted({*_texts(step.settings), *step.cost.models})
+        for spec in specs:
+            if spec not in self._known:
+                self._known[spec] = local_contents(spec)
+        return {spec: self._known[spec] for spec in specs if self._known[spec]}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for inside in value.values() for text in _texts(inside))
+    elif isinstance(value, list | tuple):
+        yield from (text for inside in value for text in _texts(inside))
+
 
 def contents_of(path: Path) -> str:
     """The fingerprint of a table, the SHA-256 of a file, and one over all files of any other folder."""
@@ -349,6 +369,8 @@ def _key(step: StudyStep, keys: Mapping[str, str], inputs: _Inputs) -> str:
     about: list[Any] = [step.name, dict(step.settings), [keys[need] for need in step.needs]]
     read = inputs.of(step.reads)
     about += [read] if read else []
+    models = inputs.models(step)
+    about += [models] if models else []
     return blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=12).hexdigest()
 
 

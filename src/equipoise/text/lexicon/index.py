@@ -10,11 +10,11 @@ from itertools import accumulate, islice
 
 from equipoise.errors import InputError
 from equipoise.text.lexicon.agreement import agreed_verb
+from equipoise.text.lexicon.describing import begins_list, describes
 from equipoise.text.lexicon.file import LexiconContents, Row
 from equipoise.text.lexicon.positions import (
     SEPARATOR,
     WordFinder,
-    describes,
     fold_phrase,
     is_before_name,
     is_said_of,
@@ -206,9 +206,17 @@ class WordIndex:
         if row.before == "name":
             if not is_before_name(text, start, end):
                 return None
-        elif row.before and not describes(low, end, self.nouns_for(row.before), self.adjectives):
+        elif row.before and not self._describes(row.before, low, start, end):
             return None
         return Match(start, end, low[start:end], entry.group, row)
+
+    def _describes(self, kind: str, low: str, start: int, end: int) -> bool:
+        """Whether the adjective at ``low[start:end]`` is said of one of the nouns of this kind."""
+        nouns = self.nouns_for(kind)
+        if describes(low, end, nouns, self.adjectives):
+            return True
+        listed = "," in low[end : end + 3] and begins_list(low, start, self.adjectives)
+        return listed and describes(low, end, nouns, self.adjectives, commas=True)
 
     def _entry(self, word: str) -> _Entry:
         return self.entries.get(word) or self.entries[fold_phrase(word)]
@@ -308,7 +316,8 @@ class WordIndex:
         neutral = match.row.neutral[match.group]
         if match.row.role == "adjective" and not (neutral and stands_alone(low, end)):
             first = self._run_start(low, match, seen.spans) if match.row.before else start
-            dropped = drop_edits(text, low, first, end, self.adjectives, seen.runs)
+            listed = bool(match.row.before)
+            dropped = drop_edits(text, low, first, end, self.adjectives, seen.runs, commas=listed)
             if dropped is not None:
                 return dropped
         return _replacement(text, low, start, end, neutral or "person")
@@ -340,7 +349,7 @@ class WordIndex:
         new = self._counterpart(match.row, match.group, to)
         if match.row.before in self.contents.lists and seen.spans:
             before, behind = seen.spans[-1]
-            joined = low[behind:start].strip() in ("and", "or")
+            joined = low[behind:start].strip() in ("and", "or", ",", ", and", ", or")
             earlier = self.read(text, low, before, behind) if joined else None
             if earlier is not None and earlier.row is match.row:
                 written = self._counterpart(earlier.row, earlier.group, to)

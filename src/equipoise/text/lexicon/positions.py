@@ -15,10 +15,11 @@ import re
 from collections.abc import Container, Iterable, Iterator
 
 __all__ = [
+    "BREAK",
+    "CHAIN",
+    "FOLLOWS_AN_OBJECT",
     "SEPARATOR",
     "WordFinder",
-    "adjective_end",
-    "describes",
     "fold_phrase",
     "is_before_name",
     "is_said_of",
@@ -125,7 +126,7 @@ def _character(character: str) -> str:
 _CLOSERS = ("'", "’", '"', "”")  # right behind a word they close it off; behind a space they open the next
 _NEXT = re.compile(r"([^\w]*)([\w\u0300-\u036f]+(?:['’][\w]+)*(?:-[\w]+)*)?")
 _PREVIOUS = re.compile(r"(\w+(?:['’\-]\w+)*)\s+$")
-_BREAK = re.compile(r"[\x00.,;:!?()\[\]{}\n\r/|…—–]")  # \x00 parts texts that are read in one go
+BREAK = re.compile(r"[\x00.,;:!?()\[\]{}\n\r/|…—–]")  # \x00 parts texts that are read in one go
 
 
 def _words(text: str) -> frozenset[str]:
@@ -154,7 +155,7 @@ _ADVERBS = _words(
     "later maybe never now nearby not once outdoors indoors perhaps quite rather sometimes somewhere soon still "
     "then there today together tomorrow tonight too twice upstairs downstairs well yesterday"
 )
-_FOLLOWS_AN_OBJECT = _PREPOSITIONS | _CONJUNCTIONS | _AUXILIARIES | _DETERMINERS | _PRONOUNS | _ADVERBS
+FOLLOWS_AN_OBJECT = _PREPOSITIONS | _CONJUNCTIONS | _AUXILIARIES | _DETERMINERS | _PRONOUNS | _ADVERBS
 
 # These follow an object ("pull her back") and also begin a noun phrase ("on her back"): the word before decides.
 _EITHER = _words("back home close inside outside front past next down right left one upper over under")
@@ -203,7 +204,7 @@ _CAPTION_VERBS = _words(
 )
 
 
-_CHAIN = 10
+CHAIN = 10
 """Words joined by "and" or "or" that are followed; a longer chain is no English, and hostile ones have thousands."""
 
 
@@ -232,13 +233,13 @@ def pronoun_role(low: str, start: int, end: int, roles: Container[str]) -> str:
     return other if _has_no_noun(low, start, end, other) else "determiner"
 
 
-def _has_no_noun(low: str, start: int, end: int, other: str, chain: int = _CHAIN) -> bool:
+def _has_no_noun(low: str, start: int, end: int, other: str, chain: int = CHAIN) -> bool:
     """Whether nothing behind the pronoun belongs to it: it is an object, or it stands for a thing.
 
     ``chain``: how many pronouns are followed in "his and her and his ..."; what is longer is no English.
     """
     gap, word, word_end = next_word(low, end)
-    if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
+    if not word or gap[:1] in _CLOSERS or BREAK.search(gap):
         return True
     if "-" in word:  # "her in-laws", "his off-road bike"
         return False
@@ -247,16 +248,16 @@ def _has_no_noun(low: str, start: int, end: int, other: str, chain: int = _CHAIN
         return not (chain and _shares_a_noun(low, word, word_end, other, chain - 1))
     if word in _EITHER:
         return _either_has_no_noun(low, word, word_end, previous, other)
-    if word in _FOLLOWS_AN_OBJECT:
+    if word in FOLLOWS_AN_OBJECT:
         return not (word in ("all", "both", "well", "what") and other == "possessive")
     if other == "possessive":
         return False
     after_gap, after, _ = next_word(low, word_end)
-    ends_clause = not after or bool(_BREAK.search(after_gap))
+    ends_clause = not after or bool(BREAK.search(after_gap))
     if word.endswith("ing") and word not in _NOUNS_IN_ING and len(word) > 4:
         return not (after in _HEADS_AFTER_ING and not ends_clause)
     if word.endswith("ly") and word not in _NOT_ADVERBS_IN_LY:
-        return ends_clause or after in _FOLLOWS_AN_OBJECT
+        return ends_clause or after in FOLLOWS_AN_OBJECT
     if previous in _CAUSATIVES and word in _BARE_VERBS:
         return True
     return previous in _MAKING_VERBS and ends_clause and word in _ADJECTIVES_OF_STATE
@@ -283,7 +284,7 @@ def _either_has_no_noun(low: str, word: str, end: int, previous: str, other: str
     if other == "possessive":
         return False
     gap, after, _ = next_word(low, end)
-    ends_clause = not after or bool(_BREAK.search(gap))
+    ends_clause = not after or bool(BREAK.search(gap))
     if word == "next":
         return after == "to"
     if word in ("one", "right", "left", "front", "upper"):
@@ -293,10 +294,10 @@ def _either_has_no_noun(low: str, word: str, end: int, previous: str, other: str
     if previous in _PREPOSITIONS:
         return False
     if word == "close" and not ends_clause:
-        return after in _FOLLOWS_AN_OBJECT
+        return after in FOLLOWS_AN_OBJECT
     if word == "down":  # "her down jacket"
-        return ends_clause or after in _FOLLOWS_AN_OBJECT
-    return bool(_CARRYING_VERBS.match(previous)) and (ends_clause or after in _FOLLOWS_AN_OBJECT)
+        return ends_clause or after in FOLLOWS_AN_OBJECT
+    return bool(_CARRYING_VERBS.match(previous)) and (ends_clause or after in FOLLOWS_AN_OBJECT)
 
 
 def _previous_word(low: str, start: int) -> str:
@@ -310,77 +311,20 @@ def stands_alone(low: str, end: int) -> bool:
     >>> stands_alone("a male in a suit", 6), stands_alone("a male surfer", 6)
     (True, False)
     """
-    for _ in range(_CHAIN):
+    for _ in range(CHAIN):
         gap, word, word_end = next_word(low, end)
-        if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
+        if not word or gap[:1] in _CLOSERS or BREAK.search(gap):
             return True
         _, other, other_end = next_word(low, word_end)
         if word in ("and", "or") and other in ("male", "female", "white", "black", "asian", "young", "old"):
             end = other_end  # "male and female surfers": what stands behind the second decides for both
             continue
-        if word in _FOLLOWS_AN_OBJECT or word in _CAPTION_VERBS:
+        if word in FOLLOWS_AN_OBJECT or word in _CAPTION_VERBS:
             return True
         if word.endswith("ing") and word not in _NOUNS_IN_ING:
             return other not in _HEADS_AFTER_ING and other not in ("team", "teams", "champion", "student", "students")
         return False
     return True
-
-
-def describes(low: str, end: int, nouns: Container[str], adjectives: Container[str] = ()) -> bool:
-    """Whether the adjective that ends at ``end`` stands before one of ``nouns``: "a black man", "a young tall man".
-
-    Up to three words are looked at, and none beyond a break or a word that ends the phrase. Further ``adjectives``
-    joined to it by "and" or "or" are passed over: what stands behind the last is said of all of them.
-
-    >>> describes("a black man", 7, {"man"}), describes("a black car and a man", 7, {"man"})
-    (True, False)
-    >>> describes("old and young men", 3, {"men"}, {"old", "young"})
-    True
-    """
-    position = _behind_coordinated(low, end, adjectives)
-    for _ in range(3):
-        gap, word, position = next_word(low, position)
-        if not word or _BREAK.search(gap) or word in _FOLLOWS_AN_OBJECT:
-            return False
-        if word.endswith(("haired", "shirted", "suited", "clad", "striped", "coated")):
-            return False  # "a black haired woman": the colour is the hair's
-        if word in _PICTURES:
-            return False  # "a black and white photo shows men": the colours are the photo's
-        if _head(word) in nouns:
-            return True
-    return False
-
-
-_PICTURES = _words("photo photos photograph photographs picture pictures image images portrait portraits")
-
-
-def _behind_coordinated(low: str, end: int, adjectives: Container[str]) -> int:
-    """Where the last of the ``adjectives`` ends that "and" or "or" joins to the one that ends at ``end``."""
-    for _ in range(_CHAIN):
-        gap, word, position = next_word(low, end)
-        if word not in ("and", "or") or gap.strip():
-            break
-        behind = adjective_end(low, position, adjectives)
-        if behind is None:
-            break
-        end = behind
-    return end
-
-
-def adjective_end(low: str, end: int, adjectives: Container[str]) -> int | None:
-    """Where the one of ``adjectives`` ends that begins right behind ``end``, of two words before one of one.
-
-    >>> adjective_end("white African American men".lower(), 5, {"african", "african american"})
-    22
-    """
-    gap, first, first_end = next_word(low, end)
-    if gap.strip():
-        return None
-    gap, second, second_end = next_word(low, first_end)
-    if not gap.strip() and f"{first} {second}" in adjectives:
-        return second_end
-    # "middle-aged" is listed with its hyphen, "middle-eastern" with a space that stands for one.
-    return first_end if first in adjectives or fold_phrase(first) in adjectives else None
 
 
 def is_said_of(low: str, end: int, kinds: Container[str]) -> bool:
@@ -393,11 +337,11 @@ def is_said_of(low: str, end: int, kinds: Container[str]) -> bool:
     """
     position = end
     gap, word, position = next_word(low, position)
-    for _ in range(_CHAIN):
-        if word not in _OF_ANIMALS or _BREAK.search(gap):
+    for _ in range(CHAIN):
+        if word not in _OF_ANIMALS or BREAK.search(gap):
             break
         gap, word, position = next_word(low, position)
-    if not word or _BREAK.search(gap) or _head(word) not in kinds:
+    if not word or BREAK.search(gap) or head_of(word) not in kinds:
         return False
     gap, after, _ = next_word(low, position)
     return not (gap == " " and _WHO.match(after))
@@ -409,7 +353,7 @@ _OF_ANIMALS = _words(
 )
 
 
-def _head(word: str) -> str:
+def head_of(word: str) -> str:
     """The noun of "dog's" and of "mini-horse"."""
     return word.split("'")[0].split("’")[0].rsplit("-", 1)[-1]
 

@@ -7,7 +7,8 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from equipoise.text.english.articles import article
-from equipoise.text.lexicon.positions import SEPARATOR, adjective_end, next_word
+from equipoise.text.lexicon.describing import adjective_end, joined_end
+from equipoise.text.lexicon.positions import SEPARATOR, next_word
 
 __all__ = [
     "Edit",
@@ -23,9 +24,9 @@ __all__ = [
 Edit = tuple[int, int, str]
 """Start, end and the new text between them."""
 
-Runs = dict[int, tuple[str, str, int]]
+Runs = dict[tuple[int, bool], tuple[str, str, int]]
 """For the ends of adjectives in one text, the gap, the word and its end behind the adjectives that follow: each run is
-read once, however long it is."""
+read once, however long it is, with commas between them or without."""
 
 _ARTICLE_BEFORE = re.compile(r"(?<![\w'’])(an?)\s+$")
 
@@ -109,16 +110,19 @@ def _in_quotation(low: str, start: int, end: int) -> bool:
     return len(_OPENING.findall(low, first, end)) > len(_CLOSING.findall(low, first, end))
 
 
-def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str], runs: Runs) -> list[Edit] | None:
+def drop_edits(
+    text: str, low: str, start: int, end: int, adjectives: Container[str], runs: Runs, *, commas: bool = False
+) -> list[Edit] | None:
     """The edits that take the adjectives at ``text[start:end]`` out; ``None`` if no noun follows after a space.
 
-    Further ``adjectives`` and the "and" between them go with it: "male and female surfers" -> "surfers".
+    Further ``adjectives`` and the "and" between them go with it: "male and female surfers" -> "surfers"; with
+    ``commas`` those too: "a young, blonde woman" -> "a blonde woman".
 
     >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6, {"male"}, {}))
     'An athlete'
     """
-    gap, word, word_end = _behind_run(low, end, adjectives, runs)
-    if not gap or gap.strip() or not word:
+    gap, word, word_end = _behind_run(low, end, adjectives, runs, commas)
+    if not gap or gap.strip() not in ("", "," if commas else "") or not word:
         return None
     noun = word_end - len(word)
     edits: list[Edit] = [(start, noun, "")]
@@ -132,19 +136,21 @@ def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[
     return edits if fitted is None else [fitted, *edits]
 
 
-def _behind_run(low: str, end: int, adjectives: Container[str], runs: Runs) -> tuple[str, str, int]:
+def _behind_run(low: str, end: int, adjectives: Container[str], runs: Runs, commas: bool) -> tuple[str, str, int]:
     """What stands behind the ``adjectives`` that go on from ``end``; noted in ``runs`` for every one of them."""
     passed = []
-    while end not in runs:
-        passed.append(end)
+    while (end, commas) not in runs:
+        passed.append((end, commas))
         gap, word, word_end = next_word(low, end)
         behind = word_end if word in ("and", "or") else adjective_end(low, end, adjectives)
-        if gap.strip() or behind is None:
-            runs[end] = gap, word, word_end
+        if gap.strip():
+            behind = joined_end(low, end, adjectives, commas)
+        if behind is None:
+            runs[end, commas] = gap, word, word_end
         else:
             end = behind
-    runs.update(dict.fromkeys(passed, runs[end]))
-    return runs[end]
+    runs.update(dict.fromkeys(passed, runs[end, commas]))
+    return runs[end, commas]
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
