@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
-from equipoise.data.labels import PLACEBO
 from equipoise.data.results import draw_order
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
@@ -144,11 +143,13 @@ class Evidence:
         joint = by_axis[0] if len(by_axis) == 1 else intersect(*by_axis)
         return joint if rows is None else joint.take(rows)
 
+    def levels(self, placebo: str, suite: str, rows: Rows | None = None) -> Groups:
+        """The levels of a placebo column as they stand: "none" is one of them, and no word for an unknown group."""
+        codes, levels = pd.factorize(self.column(placebo, suite), sort=True)
+        every = Groups(codes.astype(np.int32), tuple(map(str, levels)), placebo)
+        return every if rows is None else every.take(rows)
+
     def _on_axis(self, axis: str, suite: str) -> Groups:
-        if axis not in self._groups and axis.startswith(PLACEBO):
-            # "none" is a level of a placebo, and no word for an unknown group
-            codes, levels = pd.factorize(self.column(axis, suite), sort=True)
-            self._groups[axis] = Groups(codes.astype(np.int32), tuple(map(str, levels)), axis)
         if axis not in self._groups:
             read = read_labels(self.column(axis, suite))
             if not read.names:

@@ -106,7 +106,9 @@ def cells_of(
         name: gap_cells(
             scores,
             sets,
-            evidence.groups([name], findings.suite, rows),
+            evidence.levels(name, findings.suite, rows)
+            if name in placebos
+            else evidence.groups([name], findings.suite, rows),
             subjects,
             strata=strata(frame, held, [name]),
             links=links,
