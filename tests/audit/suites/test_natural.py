@@ -135,3 +135,26 @@ def test_a_blind_model_is_not_called_biased_in_the_balanced_pool():
                 alarms[row["pool"]] += row["p_value"] <= 0.05
     assert within(alarms["natural"] / runs, 0.03, 0.07, runs)
     assert within(alarms["balanced"] / runs, 0.01, 0.07, runs), "a little too few: each pool counts as the only one"
+
+
+def test_a_pool_no_larger_than_k_shows_nothing_and_has_no_row(toy, picked):
+    """All labelled images are retrieved whatever the model does: a skew of 0 would pass for parity."""
+    rows, vectors = pool(male=30, female=20, undefined=40)
+    audit = toy(rows, vectors, axes=["gender"]).run("natural", draws=20, seeds=[0, 1])
+    skews = audit.results[audit.results["metric"] == "max_skew"]
+    assert set(zip(skews["pool"], skews["k"], strict=True)) == {("natural", 25), ("balanced", 25)}
+    assert [note for note in audit.notes if "left out" in note] == [
+        f"{name}, K = 100: max_skew left out, no query can show anything: no pool has more than K images with a group "
+        f"(the largest has {n})"
+        for name, n in (("natural", 50), ("balanced", 40))
+    ]
+    assert "over 6 tests" in picked(audit.results, metric="max_skew", k=25, pool="natural").notes
+
+
+def test_recall_has_an_interval_inside_its_range(toy, picked):
+    rows, vectors = pool(male=12, female=12, undefined=0)
+    vectors = {name: v if name.startswith("i") else -v for name, v in vectors.items()}  # nothing is found
+    found = toy(rows, vectors, axes=["gender"]).run("natural", draws=9, seeds=[], k=[5]).results
+    recall = picked(found, metric="recall_at_k", k=1)
+    assert recall.value == recall.ci_low == 0 < recall.ci_high < 0.5
+    assert recall.null_mean == pytest.approx(1 / 24)

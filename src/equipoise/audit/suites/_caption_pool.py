@@ -131,7 +131,7 @@ def add_pool(
 ) -> None:
     """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several.
 
-    ``pair``: the names of the groups of Bias@K.
+    ``pair``: the names of the groups of Bias@K. What is the same whichever way labels fall has no row, and a note.
     """
     actual = [r.values(r.labels) for r in ranked]
     each = max(2, -(-config.draws // len(ranked)))
@@ -139,6 +139,9 @@ def add_pool(
     for metric, k in actual[0]:
         values = np.array([float(a[metric, k].mean()) for a in actual])
         drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
+        if np.ptp(drawn, axis=1).max() <= 0:
+            findings.note(f"{pool}, K = {k}: {metric} left out, no query can show anything: {_why_silent(ranked, k)}")
+            continue
         estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0], config)
         paper = (published or {}).get((metric, k))
         beside = "" if paper is None else note("published", value=paper, source=source)
@@ -151,6 +154,12 @@ def add_pool(
             images = [one.images[i] for i in one.cluster]
             findings.add_queries(actual[0][metric, k], one.names, cluster=images, **of)
             findings.add_draws(drawn[0], n=len(one.names), shuffle=one.shuffle(each, config.seed), **of)
+
+
+def _why_silent(ranked: Sequence[RankedCaptions], k: int) -> str:
+    largest = max(one.defined.shape[1] for one in ranked)
+    few = f"no pool has more than K images with a group (the largest has {largest:,})"
+    return few if largest <= k else "whichever way labels fall, the value is the same"
 
 
 def add_holm(rows: Sequence[dict[str, Any]]) -> None:

@@ -11,6 +11,7 @@ The scores are read once, in blocks: 25,000 captions over 5,000 images cost litt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,7 @@ from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval import Candidates, Groups
-from equipoise.measure.stats.bootstrap import mean_interval
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.shares import share_estimate
 from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
 
@@ -119,20 +119,11 @@ def _add_recall(findings: Findings, ranked: RankedCaptions, n: int, axis: str, c
     """Whether a caption finds its own image among the first K; blind, K in n do."""
     for k in RECALL_K:
         hits = (ranked.all[:, :k] == ranked.cluster[:, None]).any(axis=1).astype(np.float64)
-        low, high = mean_interval(hits, clusters=ranked.cluster, level=config.level) or (None, None)
         note = "a quality, not a bias; interval over captions, those of one image together"
-        chance = min(1.0, k / n)
-        estimate = Estimate(
-            float(hits.mean()),
-            low,
-            high,
-            null_mean=chance,
-            n=len(hits),
-            notes=(note, *of_sources(ranked.cluster)),
-            level=config.level,
-        )
+        notes = (note, *of_sources(ranked.cluster))
+        estimate = share_estimate(hits, clusters=ranked.cluster, level=config.level, notes=notes)
         keys: dict[str, Key] = {"variant": VARIANT, "pool": "natural", "axis": axis, "k": k}
-        findings.add(estimate, metric="recall_at_k", **keys)
+        findings.add(replace(estimate, null_mean=min(1.0, k / n)), metric="recall_at_k", **keys)
 
 
 SUITE = Suite(
