@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit import AuditConfig
+from equipoise.audit import AuditConfig, compare
 from equipoise.audit.asking import SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.suites import SUITES
 from equipoise.errors import InputError
@@ -234,3 +234,18 @@ def test_a_k_beyond_every_pool_leaves_out_what_it_cannot_show(scored):
     found = suite.measure(scored(suite, frame, lambda row, text: rng.normal(), config), config)
     assert "max_skew" not in set(found.frame()["metric"])
     assert any("max_skew" in note and "no pool has more than K images (the largest has" in note for note in found.notes)
+
+
+def test_a_comparison_is_over_the_subjects_that_the_audits_count(toy, picked):
+    """A subject whose pool is no larger than K is in neither mean, so it must not shrink their difference."""
+    audits = []
+    for bias in (0.8, 0.0):
+        rows, vectors = social(bias, n_subjects=8)
+        rows = [row for row in rows if int(row["subject"][3:]) % 2 or row["set_id"][-1] in "01"]  # half have two sets
+        made = toy(rows, vectors, axes=["gender", "race"])
+        audits.append(made.run("intersectional", "out", axes=["gender"], draws=100, k=[12]))
+    means = [picked(audit.results, metric="max_skew") for audit in audits]
+    assert [row.n for row in means] == [4, 4]
+    row = picked(compare(*(audit.folder for audit in audits)).frame(), metric="max_skew")
+    assert (row.value, row.n) == (pytest.approx(means[0].value - means[1].value), 4)
+    assert "labels shuffled alike for both" in row.notes
