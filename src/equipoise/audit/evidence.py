@@ -195,7 +195,7 @@ class Evidence:
     def pooled_source(self, prompts: Sequence[Sequence[str]], how: str) -> Source:
         """One query per subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
         if self._scores is not None:
-            return Scores(self._mean_scores(prompts))
+            return Scores(self._mean_scores(prompts, how))
         return Embeddings(self._mean_vectors(prompts, how), self._unit_images)
 
     def reversed_source(self, texts: Sequence[str]) -> Source:
@@ -207,7 +207,7 @@ class Evidence:
     def own_scores(self, prompts: Sequence[Sequence[str]], how: str, rows: Rows, query: Rows) -> NDArray[np.float64]:
         """(len(rows),) each image's score with its own query: ``query[i]`` says which of ``prompts`` asks for row i."""
         if self._scores is not None:
-            return np.asarray(self._mean_scores(prompts)[query, rows], dtype=np.float64)
+            return np.asarray(self._mean_scores(prompts, how)[query, rows], dtype=np.float64)
         queries = self._mean_vectors(prompts, how)
         scores = np.empty(len(rows))
         for start in range(0, len(rows), _ROWS):
@@ -224,7 +224,7 @@ class Evidence:
     def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, Vectors]]:
         """Block after block of images: which rows, and their scores (n, C) with each of C classes' ``prompts``."""
         step = max(1, _BLOCK_CELLS // max(len(prompts), 512))
-        means = self._mean_scores(prompts) if self._scores is not None else self._mean_vectors(prompts, how)
+        means = self._mean_scores(prompts, how) if self._scores is not None else self._mean_vectors(prompts, how)
         for start in range(0, len(self.frame), step):
             rows = slice(start, min(start + step, len(self.frame)))
             if self._scores is not None:
@@ -244,9 +244,14 @@ class Evidence:
             raise InputError("the evidence has no vectors of texts; run the audit again with the model")
         return unit(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
 
-    def _mean_scores(self, prompts: Sequence[Sequence[str]]) -> Vectors:
+    def _mean_scores(self, prompts: Sequence[Sequence[str]], how: str) -> Vectors:
         # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
         assert self._scores is not None
+        if how == "embed_mean_raw" and any(len(some) > 1 for some in prompts):
+            raise InputError(
+                "prompt_pool = embed_mean_raw weighs prompts by the length of their vectors, and scores have none; "
+                "leave it out, or audit embeddings"
+            )
         return np.stack([self._scores[self._rows(some)].mean(axis=0) for some in prompts])
 
     def _mean_vectors(self, prompts: Sequence[Sequence[str]], how: str) -> NDArray[np.float32]:

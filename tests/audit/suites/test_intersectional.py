@@ -93,6 +93,23 @@ def test_every_way_to_join_prompts_finds_the_bias(toy, picked, pool):
     assert picked(found, metric="max_skew", axis="gender").p_value < 0.02
 
 
+def test_scores_cannot_be_weighed_by_the_length_of_vectors(scored):
+    frame = pd.DataFrame(social(n_subjects=2)[0])
+    frame.attrs["axes"] = ["gender", "race"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20, prompt_pool="embed_mean_raw")
+    evidence = scored(suite, frame, lambda row, text: float(len(text) * len(row["image_id"])), config)
+    with pytest.raises(InputError, match="embed_mean_raw weighs prompts by the length of their vectors"):
+        suite.measure(evidence, config)
+
+
+def test_the_seed_is_that_of_single_subjects_too(toy):
+    made = toy(*social(n_subjects=2, n_sets=16), axes=["gender", "race"])
+    runs = [made.run("intersectional", draws=20, k=[2], axes=["gender"], seed=seed).results for seed in (0, 1)]
+    gaps = [found[(found["metric"] == "counterfactual_gap") & found["subject"].notna()] for found in runs]
+    assert gaps[0]["value"].tolist() == gaps[1]["value"].tolist()
+    assert gaps[0]["p_value"].tolist() != gaps[1]["p_value"].tolist()
+
+
 def test_subjects_with_too_few_sets_are_left_out_and_told(toy):
     rows, vectors = social(0.0, n_subjects=4, n_sets=2)
     rows = [row for row in rows if not (row["subject"] == "job3" and row["set_id"].endswith("-1"))]

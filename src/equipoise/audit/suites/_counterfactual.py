@@ -204,7 +204,8 @@ def add_counterfactual(
             findings.note(f"{axis}: no gaps, because no two images of a set differ in it alone")
             continue
         together = pair_gaps(table, draws=DRAWS, seed=config.seed, level=config.level)
-        for gap in [*together, *pair_gaps(table, by_subject=True, draws=DRAWS, level=config.level)]:
+        apart = pair_gaps(table, by_subject=True, draws=DRAWS, seed=config.seed, level=config.level)
+        for gap in [*together, *apart]:
             findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
         for gap in size_of_gaps(table, seed=config.seed):
             findings.add(gap, metric="counterfactual_gap_size", **keys)
