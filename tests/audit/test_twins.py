@@ -77,3 +77,17 @@ def test_none_is_a_level_of_a_placebo(toy):
     placebo = audit.results[audit.results["axis"] == "placebo_bag"]
     assert set(placebo["group"].dropna()) == {"bag - none"}
     assert set(audit.results[audit.results["metric"] == "placebo_excess"]["axis"]) == {"gender", "tone"}
+
+
+def test_a_placebo_named_by_the_settings_is_one_like_any_other(toy):
+    """Whatever its column is called: "none" is a level of it, and twins are not ranked beside their pictures."""
+    rows, vectors = sets_with_bags()
+    named = [{("bag" if k == "placebo_bag" else k): v for k, v in row.items()} for row in rows]
+    asked = {"draws": 50, "k": [3], "prompts": ["A photo of {a}"]}
+    audits = [
+        toy(some, vectors, axes=["gender", "tone"], columns={column: "string"}).run("intersectional", **asked, **more)
+        for some, column, more in ((rows, "placebo_bag", {}), (named, "bag", {"placebos": ["bag"]}))
+    ]
+    told = ["model", "notes", "codes"]  # where the table and its placebos are named
+    usual, other = (audit.results.drop(columns=told) for audit in audits)
+    pd.testing.assert_frame_equal(other.replace({"axis": {"bag": "placebo_bag"}}), usual)

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -135,3 +136,15 @@ def test_settings_of_every_kind_are_checked_in_the_same_way():
         CaptionSettings().having({"seds": 1})
     with pytest.raises(InputError, match="clusters = 1: give a whole number of at least 2"):
         DatasetSettings(clusters=1)
+
+
+@pytest.mark.parametrize("suite", ["natural", "contrast", "recall-gap", "visogender"])
+def test_a_second_axis_is_refused_where_one_is_asked_about(suite):
+    frame = pd.DataFrame({"gender": ["female", "male"], "race": ["A", "B"]})
+    asks = SUITES.load(suite).axes
+    assert asks(frame, AuditConfig(axes=("race", "race"))) == ("race",)
+    with pytest.raises(InputError, match="asks about one axis; give --axis once, not race and gender"):
+        asks(frame, AuditConfig(axes=("race", "gender")))
+    frame.attrs["axes"] = ["gender", "race"]
+    with pytest.raises(InputError, match="asks about one axis and its axes are: gender, race; say which with --axis"):
+        asks(frame, AuditConfig())

@@ -197,6 +197,24 @@ def test_the_commands(people: Table, tmp_path: Path) -> None:
         invoked("audit", "mini", "-s", "faces", "-t", people.path, "-o", tmp_path / "run", "--workers", 3)
 
 
+def test_what_several_suites_ask_is_embedded_at_once(tmp_path: Path) -> None:
+    rows = [
+        {"image_id": f"i{i}", "subject": "cook", "gender": "fm"[i % 2], "race": "AB"[i // 2], "caption": f"place {i}"}
+        for i in range(4)
+    ]
+    Table.create(tmp_path / "in", rows, axes=["gender", "race"])
+    (tmp_path / "own.txt").write_text("a hero\na thief\n")
+    order = ["embed", "mini", tmp_path / "in", "-o", tmp_path / "out", "--dry-run"]
+    asked = [*order, "--suite", "natural", "--suite", "utility", "--suite", "prompts"]
+    told = invoked(*asked, "--axis", "race", "--prompts", tmp_path / "own.txt").output
+    assert told.startswith("4 images and 6 texts would be asked about")
+    with pytest.raises(InputError, match="asks about one axis and its axes are: gender, race; say which with --axis"):
+        invoked(*order, "--suite", "natural")
+    for flag, more in (("--axis", ["race", "--suite", "utility"]), ("--prompts", [tmp_path / "own.txt"])):
+        with pytest.raises(InputError, match=f"{flag} is for what a suite asks; name one that reads it with --suite"):
+            invoked(*order, flag, *more)
+
+
 @pytest.mark.slow
 def test_a_second_audit_by_the_command_encodes_nothing(
     people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -77,11 +77,14 @@ def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
 
 
 def one_axis(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
-    """The one axis that the suite asks about: the first asked for, or the only one of the table."""
+    """The one axis that the suite asks about: the one asked for, or the only one of the table."""
     axes = all_axes(frame, config)
-    if len(axes) > 1 and not config.axes:
-        raise InputError(f"this suite asks about one axis and {_listed(axes)}; say which with --axis")
-    return axes[:1]
+    if len(axes) > 1:
+        why = "this suite asks about one axis"
+        if config.axes:
+            raise InputError(f"{why}; give --axis once, not {' and '.join(axes)}")
+        raise InputError(f"{why} and {_listed(axes)}; say which with --axis")
+    return axes
 
 
 def several_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
-from equipoise.data.labels import PLACEBO
 from equipoise.data.results import draw_order
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
@@ -144,11 +143,13 @@ class Evidence:
         joint = by_axis[0] if len(by_axis) == 1 else intersect(*by_axis)
         return joint if rows is None else joint.take(rows)
 
+    def levels(self, placebo: str, suite: str, rows: Rows | None = None) -> Groups:
+        """The levels of a placebo column as they stand: "none" is one of them, and no word for an unknown group."""
+        codes, levels = pd.factorize(self.column(placebo, suite), sort=True)
+        every = Groups(codes.astype(np.int32), tuple(map(str, levels)), placebo)
+        return every if rows is None else every.take(rows)
+
     def _on_axis(self, axis: str, suite: str) -> Groups:
-        if axis not in self._groups and axis.startswith(PLACEBO):
-            # "none" is a level of a placebo, and no word for an unknown group
-            codes, levels = pd.factorize(self.column(axis, suite), sort=True)
-            self._groups[axis] = Groups(codes.astype(np.int32), tuple(map(str, levels)), axis)
         if axis not in self._groups:
             read = read_labels(self.column(axis, suite))
             if not read.names:
@@ -194,7 +195,7 @@ class Evidence:
     def pooled_source(self, prompts: Sequence[Sequence[str]], how: str) -> Source:
         """One query per subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
         if self._scores is not None:
-            return Scores(self._mean_scores(prompts))
+            return Scores(self._mean_scores(prompts, how))
         return Embeddings(self._mean_vectors(prompts, how), self._unit_images)
 
     def reversed_source(self, texts: Sequence[str]) -> Source:
@@ -206,7 +207,7 @@ class Evidence:
     def own_scores(self, prompts: Sequence[Sequence[str]], how: str, rows: Rows, query: Rows) -> NDArray[np.float64]:
         """(len(rows),) each image's score with its own query: ``query[i]`` says which of ``prompts`` asks for row i."""
         if self._scores is not None:
-            return np.asarray(self._mean_scores(prompts)[query, rows], dtype=np.float64)
+            return np.asarray(self._mean_scores(prompts, how)[query, rows], dtype=np.float64)
         queries = self._mean_vectors(prompts, how)
         scores = np.empty(len(rows))
         for start in range(0, len(rows), _ROWS):
@@ -223,7 +224,7 @@ class Evidence:
     def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, Vectors]]:
         """Block after block of images: which rows, and their scores (n, C) with each of C classes' ``prompts``."""
         step = max(1, _BLOCK_CELLS // max(len(prompts), 512))
-        means = self._mean_scores(prompts) if self._scores is not None else self._mean_vectors(prompts, how)
+        means = self._mean_scores(prompts, how) if self._scores is not None else self._mean_vectors(prompts, how)
         for start in range(0, len(self.frame), step):
             rows = slice(start, min(start + step, len(self.frame)))
             if self._scores is not None:
@@ -243,9 +244,14 @@ class Evidence:
             raise InputError("the evidence has no vectors of texts; run the audit again with the model")
         return unit(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
 
-    def _mean_scores(self, prompts: Sequence[Sequence[str]]) -> Vectors:
+    def _mean_scores(self, prompts: Sequence[Sequence[str]], how: str) -> Vectors:
         # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
         assert self._scores is not None
+        if how == "embed_mean_raw" and any(len(some) > 1 for some in prompts):
+            raise InputError(
+                "prompt_pool = embed_mean_raw weighs prompts by the length of their vectors, and scores have none; "
+                "leave it out, or audit embeddings"
+            )
         return np.stack([self._scores[self._rows(some)].mean(axis=0) for some in prompts])
 
     def _mean_vectors(self, prompts: Sequence[Sequence[str]], how: str) -> NDArray[np.float32]:

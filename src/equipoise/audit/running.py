@@ -278,9 +278,11 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
     for number, annotation in enumerate(annotations):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("caption"), str):
             raise InputError(f"{path}: annotation {number} has no caption")
-        if isinstance(annotation.get("image_id"), list | dict):
+        if annotation.get("image_id") is None:
+            raise InputError(f"{path}: annotation {number} has no 'image_id', so it is not known which image it is of")
+        if isinstance(annotation["image_id"], list | dict):
             raise InputError(f"{path}: annotation {number}: 'image_id' must be a number or text")
-        rows.append((annotation.get("image_id"), annotation["caption"]))
+        rows.append((annotation["image_id"], annotation["caption"]))
     return pd.DataFrame(rows, columns=["image_id", "caption"])
 
 

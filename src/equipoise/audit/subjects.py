@@ -19,6 +19,7 @@ from equipoise.audit.asking import NOT_AXES, SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
+from equipoise.data.labels import set_names, set_numbers
 from equipoise.errors import InputError, closest
 from equipoise.measure.retrieval import Groups, with_partners
 from equipoise.measure.retrieval.blocks import Source
@@ -33,10 +34,12 @@ __all__ = [
     "links_of",
     "moving_cells",
     "n_unchecked_edits",
+    "names_of_sets",
     "placebo_axes",
     "pool_name",
     "set_codes",
     "set_structure",
+    "sets_or_images",
     "shuffled_cells",
     "strata",
     "subject_queries",
@@ -203,6 +206,29 @@ def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int6
     if "subject" in frame:  # sets may be numbered anew in each subject
         return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
     return np.asarray(pd.factorize(frame["set_id"])[0], dtype=np.int64)
+
+
+def sets_or_images(frame: pd.DataFrame) -> NDArray[np.int64] | None:
+    """(N,) what is independent, as a number: the set of each image, or itself without one; ``None``: all are.
+
+    >>> sets_or_images(pd.DataFrame({"set_id": ["p", None, "p", None]})).tolist()
+    [0, 1, 0, 2]
+    >>> sets_or_images(pd.DataFrame({"set_id": ["p", "q"]})) is None
+    True
+    """
+    numbers = set_numbers(frame)
+    numbers = np.where(numbers < 0, len(frame) + np.arange(len(frame)), numbers)
+    sources, codes = np.unique(numbers, return_inverse=True)
+    return codes.astype(np.int64) if len(sources) < len(frame) else None
+
+
+def names_of_sets(frame: pd.DataFrame) -> NDArray[np.object_]:
+    """(N,) the name of each image's set, or its own without one: what :func:`sets_or_images` numbers."""
+    own = frame["image_id"].to_numpy(dtype=object)
+    if sets_or_images(frame) is None:
+        return own
+    names = set_names(frame)
+    return np.where(pd.isna(names), own, names)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,10 @@ def embed(
     suite: list[str] = typer.Option(
         [], "--suite", "-s", help="Embed what this suite asks over the table as well; repeat for several."
     ),
-    prompts: str = typer.Option("", "--prompts", help="The file of prompts, for --suite prompts."),
+    axis: list[str] = typer.Option([], "--axis", help="An axis that the suites ask about; repeat for several."),
+    prompts: str = typer.Option(
+        "", "--prompts", help="A file of prompts for --suite prompts, or of templates for the other suites without it."
+    ),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
     sample: int = SAMPLE,
@@ -50,7 +53,7 @@ def embed(
 
     how = asking(engine, workers, cache, batch_size, max_broken=max_broken)
     images = opened(table, layer, limit, sample)
-    asked = [*_lines(texts), *(text for name in suite for text in _asked_by(name, images, prompts))]
+    asked = [*_lines(texts), *_asked_by(suite, images, axis, prompts)]
     if dry_run:
         _tell_dry_run(images, len(set(asked)))
         return
@@ -141,11 +144,23 @@ def _lines(path: str) -> list[str]:
         raise InputError(f"{path}: not a text file in UTF-8") from None
 
 
-def _asked_by(suite: str, images: Any, prompts: str = "") -> list[str]:
+def _asked_by(suites: list[str], images: Any, axis: list[str], prompts: str) -> list[str]:
+    """What the suites ask; an axis goes to all that read one, prompts to the suite of that name if it is there."""
     from equipoise.audit import texts_asked
     from equipoise.audit.asking import prompts_of
+    from equipoise.audit.suites import SUITES
 
-    return texts_asked(suite, images, config=prompts_of(prompts) if prompts else None)
+    of_axes = [name for name in suites if "axes" in SUITES.load(name).settings]
+    for flag, value, readers in (("--axis", axis, of_axes), ("--prompts", prompts, suites)):
+        if value and not readers:
+            raise InputError(f"{flag} is for what a suite asks; name one that reads it with --suite, or leave it out")
+    texts: list[str] = []
+    for name in suites:
+        given: dict[str, Any] = {"axes": axis} if axis and name in of_axes else {}
+        if prompts and (name == "prompts" or "prompts" not in suites):
+            given |= prompts_of(prompts)
+        texts += texts_asked(name, images, config=given)
+    return texts
 
 
 def _tell_dry_run(images: Any, n_texts: int | None = None) -> None:

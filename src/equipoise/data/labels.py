@@ -10,7 +10,7 @@ Tables keep their bytes: labels are joined when they are read to be counted, by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,8 +155,8 @@ PLACEBO = "placebo_"
 """Columns of image tables with this beginning vary inside sets and are no group of people."""
 
 
-def without_twins(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """(N,) whether an image is as it was made: every column ``placebo_*`` at its usual level.
+def without_twins(frame: pd.DataFrame, placebos: Collection[str] = ()) -> NDArray[np.bool_]:
+    """(N,) whether an image is as it was made: every column ``placebo_*``, and of ``placebos``, at its usual level.
 
     A picture, the same one mirrored and the same one with a bag are one observation of the people in it, so whoever
     counts images or shuffles their labels takes the first alone. The usual level is the commonest, the first one
@@ -168,7 +168,7 @@ def without_twins(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """
     usual = np.ones(len(frame), dtype=bool)
     for name in frame.columns:
-        if str(name).startswith(PLACEBO) and frame[name].notna().any():
+        if (str(name).startswith(PLACEBO) or name in placebos) and frame[name].notna().any():
             levels, _ = pd.factorize(frame[name])  # in order of appearance, so the first of equals is the least code
             commonest = np.bincount(levels[levels >= 0]).argmax()
             usual &= (levels == commonest) | (levels < 0)

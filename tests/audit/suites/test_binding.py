@@ -364,3 +364,17 @@ def test_images_without_labels_are_left_out_and_counted(scored):
 def test_names_of_gab_in_any_dress():
     assert gab_activity("tying_childs_hair_into_a_ponytail").id == gab_activity("Tying Child’s Hair into a Ponytail").id
     assert gab_activity("juggling") is None
+
+
+def test_two_people_of_one_group_are_left_out_and_counted():
+    frame = world(3).drop(columns=["scenario"])
+    alike = frame.copy()
+    alike["image_id"] += "-alike"
+    alike["other_gender"] = alike["gender"].where(alike["other_gender"].notna(), None)
+    both = pd.concat([frame, alike[alike["other_gender"].notna()]], ignore_index=True)
+    both.attrs["axes"] = ["gender"]
+    (contrast,) = contrasts(both, AuditConfig())
+    assert contrast.rows.tolist() == list(range(len(frame)))
+    assert contrast.dropped == {"the two people are of one group": 36}
+    with pytest.raises(InputError, match="missing are images of two people who differ in gender"):
+        contrasts(both[len(frame) :].reset_index(drop=True), AuditConfig())

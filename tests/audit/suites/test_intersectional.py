@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit import AuditConfig
+from equipoise.audit import AuditConfig, compare
 from equipoise.audit.asking import SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.suites import SUITES
 from equipoise.errors import InputError
@@ -91,6 +91,23 @@ def test_every_way_to_join_prompts_finds_the_bias(toy, picked, pool):
     world = toy(*social(0.6, n_subjects=12), axes=["gender", "race"])
     found = world.run("intersectional", draws=100, k=[6], prompt_pool=pool).results
     assert picked(found, metric="max_skew", axis="gender").p_value < 0.02
+
+
+def test_scores_cannot_be_weighed_by_the_length_of_vectors(scored):
+    frame = pd.DataFrame(social(n_subjects=2)[0])
+    frame.attrs["axes"] = ["gender", "race"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20, prompt_pool="embed_mean_raw")
+    evidence = scored(suite, frame, lambda row, text: float(len(text) * len(row["image_id"])), config)
+    with pytest.raises(InputError, match="embed_mean_raw weighs prompts by the length of their vectors"):
+        suite.measure(evidence, config)
+
+
+def test_the_seed_is_that_of_single_subjects_too(toy):
+    made = toy(*social(n_subjects=2, n_sets=16), axes=["gender", "race"])
+    runs = [made.run("intersectional", draws=20, k=[2], axes=["gender"], seed=seed).results for seed in (0, 1)]
+    gaps = [found[(found["metric"] == "counterfactual_gap") & found["subject"].notna()] for found in runs]
+    assert gaps[0]["value"].tolist() == gaps[1]["value"].tolist()
+    assert gaps[0]["p_value"].tolist() != gaps[1]["p_value"].tolist()
 
 
 def test_subjects_with_too_few_sets_are_left_out_and_told(toy):
@@ -234,3 +251,18 @@ def test_a_k_beyond_every_pool_leaves_out_what_it_cannot_show(scored):
     found = suite.measure(scored(suite, frame, lambda row, text: rng.normal(), config), config)
     assert "max_skew" not in set(found.frame()["metric"])
     assert any("max_skew" in note and "no pool has more than K images (the largest has" in note for note in found.notes)
+
+
+def test_a_comparison_is_over_the_subjects_that_the_audits_count(toy, picked):
+    """A subject whose pool is no larger than K is in neither mean, so it must not shrink their difference."""
+    audits = []
+    for bias in (0.8, 0.0):
+        rows, vectors = social(bias, n_subjects=8)
+        rows = [row for row in rows if int(row["subject"][3:]) % 2 or row["set_id"][-1] in "01"]  # half have two sets
+        made = toy(rows, vectors, axes=["gender", "race"])
+        audits.append(made.run("intersectional", "out", axes=["gender"], draws=100, k=[12]))
+    means = [picked(audit.results, metric="max_skew") for audit in audits]
+    assert [row.n for row in means] == [4, 4]
+    row = picked(compare(*(audit.folder for audit in audits)).frame(), metric="max_skew")
+    assert (row.value, row.n) == (pytest.approx(means[0].value - means[1].value), 4)
+    assert "labels shuffled alike for both" in row.notes

@@ -12,6 +12,7 @@ from tests.simulations.bands import within
 from equipoise.audit import AuditConfig, compare
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.suites import SUITES
+from equipoise.audit.suites._caption_pool import RankedCaptions
 
 DIM = 16
 
@@ -135,3 +136,64 @@ def test_a_blind_model_is_not_called_biased_in_the_balanced_pool():
                 alarms[row["pool"]] += row["p_value"] <= 0.05
     assert within(alarms["natural"] / runs, 0.03, 0.07, runs)
     assert within(alarms["balanced"] / runs, 0.01, 0.07, runs), "a little too few: each pool counts as the only one"
+
+
+def test_a_pool_no_larger_than_k_shows_nothing_and_has_no_row(toy, picked):
+    """All labelled images are retrieved whatever the model does: a skew of 0 would pass for parity."""
+    rows, vectors = pool(male=30, female=20, undefined=40)
+    audit = toy(rows, vectors, axes=["gender"]).run("natural", draws=20, seeds=[0, 1])
+    skews = audit.results[audit.results["metric"] == "max_skew"]
+    assert set(zip(skews["pool"], skews["k"], strict=True)) == {("natural", 25), ("balanced", 25)}
+    assert [note for note in audit.notes if "left out" in note] == [
+        f"{name}, K = 100: max_skew left out, no query can show anything: no pool has more than K images with a group "
+        f"(the largest has {n})"
+        for name, n in (("natural", 50), ("balanced", 40))
+    ]
+    assert "over 6 tests" in picked(audit.results, metric="max_skew", k=25, pool="natural").notes
+
+
+def test_recall_has_an_interval_inside_its_range(toy, picked):
+    rows, vectors = pool(male=12, female=12, undefined=0)
+    vectors = {name: v if name.startswith("i") else -v for name, v in vectors.items()}  # nothing is found
+    found = toy(rows, vectors, axes=["gender"]).run("natural", draws=9, seeds=[], k=[5]).results
+    recall = picked(found, metric="recall_at_k", k=1)
+    assert recall.value == recall.ci_low == 0 < recall.ci_high < 0.5
+    assert recall.null_mean == pytest.approx(1 / 24)
+
+
+class Relabelled(RankedCaptions):
+    """Gives the labels that it would be measured with."""
+
+    def values(self, labels):
+        return labels
+
+
+def test_chance_moves_labels_inside_sets_or_with_them():
+    nothing = np.zeros((0, 1), dtype=np.int64)
+    sets = np.repeat(np.arange(6), 2)
+    people, twins = np.repeat([0, 0, 0, 1, 1, 1], 2), np.tile([0, 1], 6)
+
+    def draws(labels, cells):
+        given = nothing, nothing, np.arange(12), nothing[:, 0], labels.astype(np.int32)
+        return np.array(list(Relabelled(*given, sets=sets, cells=cells).null(200, 0)))
+
+    whole = draws(people, None)
+    assert (whole[:, ::2] == whole[:, 1::2]).all()
+    assert (whole.sum(axis=1) == 6).all()
+    assert len(np.unique(whole, axis=0)) == 20
+    inside = draws(twins, sets)
+    assert (inside[:, ::2] + inside[:, 1::2] == 1).all()
+    assert len(np.unique(inside, axis=0)) > 50
+
+
+def test_images_of_a_person_count_as_one(toy, picked):
+    rows, vectors = pool(male=24, female=24, undefined=0)
+    with_people = [row | {"set_id": f"{row['gender']}-{place // 6}"} for place, row in enumerate(rows)]
+    asked = {"draws": 30, "seeds": [], "k": [5]}
+    people = toy(with_people, vectors, axes=["gender"]).run("natural", **asked).results
+    images = toy(rows, vectors, axes=["gender"]).run("natural", **asked).results
+    for metric in ("bias_at_k", "max_skew"):
+        ours, theirs = (picked(found, metric=metric, k=5) for found in (people, images))
+        assert ours.value == theirs.value
+        assert "n counts 96 queries from 8 independent sources" in ours.notes
+        assert "n counts 96 queries from 48 independent sources" in theirs.notes

@@ -86,6 +86,27 @@ def test_two_models_compare_on_the_same_captions(toy):
     assert abs(found.loc[("A", 1), "value"]) < 0.1
 
 
+def test_images_of_a_person_count_as_one(toy, picked):
+    """Four people with six pictures each, two of them known well: of six splits two are as uneven."""
+    rng = np.random.default_rng(0)
+    rows, vectors = [], {}
+    for person, group in enumerate("AABB"):
+        for number in range(6):
+            name = f"{person}-{number}"
+            rows.append({"image_id": name, "set_id": f"person {person}", "race": group, "captions": [f"{name} seen"]})
+            vectors[f"{name} seen"] = meaning = rng.normal(size=DIM)
+            vectors[name] = meaning if group == "A" else -meaning
+    pools = rows, [row | {"set_id": None} for row in rows]
+    people, images = (toy(some, vectors, axes=["race"]).run("recall-gap", draws=600, k=[1]).results for some in pools)
+    gap = picked(people, metric="recall_gap")
+    assert gap.value == 1
+    assert gap.p_value == pytest.approx(1 / 3, abs=0.06)
+    assert picked(images, metric="recall_gap").p_value < 0.01
+    assert independent(gap) == 4
+    known, unknown = (picked(found, metric="recall_at_k", group="B") for found in (people, images))
+    assert known.ci_high > 0.5 > unknown.ci_high
+
+
 def test_two_axes_need_a_choice(toy):
     rows, vectors = photos({"A": 0.2, "B": 0.2}, n=4)
     rows = [row | {"gender": "f"} for row in rows]

@@ -9,10 +9,12 @@ import pytest
 from equipoise.audit import AuditConfig, compare, run
 from equipoise.audit.asking import neutral_prompts
 from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import read_queries
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites.utility import PROMPTS
 from equipoise.data import Table
 from equipoise.errors import InputError
+from equipoise.measure.stats.shares import share_estimate
 
 DIM = 16
 CLASSES = ("cat", "dog", "owl")
@@ -173,3 +175,20 @@ def test_two_models_that_differ_by_sets_are_compared_by_sets(tmp_path):
             run(Coin(2 * seed + side), "utility", tmp_path / "t", folder)
         small.append(compare(*folders).frame()["p_value"].iloc[0] < 0.05)
     assert sum(small) <= 2
+
+
+def test_images_of_a_set_count_as_one(toy, picked):
+    """Also where some images have no set: each of these stands for itself."""
+    rows, vectors = photos(1.0)
+    in_sets = [row | {"set_id": None if place % 40 < 8 else f"{place // 4}"} for place, row in enumerate(rows)]
+    sets = [row["set_id"] or row["image_id"] for row in in_sets]
+    alone, together = (toy(some, vectors).run("utility", k=[1]).results for some in (rows, in_sets))
+    for metric in ("zero_shot_accuracy", "text_to_image_recall", "image_to_text_recall"):
+        ours, theirs = picked(together, metric=metric), picked(alone, metric=metric)
+        assert ours.value == theirs.value
+        assert (ours.ci_low, ours.ci_high) != (theirs.ci_low, theirs.ci_high)
+    kept = toy(in_sets, vectors).run("utility", "out", k=[1]).folder
+    hits = read_queries(kept).query("metric == 'image_to_text_recall'")
+    expected = share_estimate(hits["value"].to_numpy(), clusters=pd.factorize(np.array(sets))[0])
+    assert picked(together, metric="image_to_text_recall").ci_low == pytest.approx(expected.ci_low)
+    assert hits["cluster"].tolist() == sets

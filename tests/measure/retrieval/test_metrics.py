@@ -446,6 +446,23 @@ class TestRecall:
         with pytest.raises(InputError, match="two groups"):
             r.recall_by_group(hits, groups, 1, clusters=np.zeros(40))
 
+    def test_images_of_one_source_are_shuffled_and_drawn_together(self):
+        # 8 people with 5 images each, all found or none: eight things, of which 2 in 70 splits are as uneven
+        people, hits = np.repeat(np.arange(8), 5), np.repeat([1, 1, 1, 1, 2, 2, 2, 2], 5)
+        groups = r.Groups(np.repeat([0, 0, 0, 0, 1, 1, 1, 1], 5), ("a", "b"))
+        found = r.recall_by_group(hits, groups, 1, clusters=np.arange(40), sources=people, draws=2000)
+        assert found.gap.p_value == pytest.approx(2 / 70, abs=0.012)
+        same = r.recall_by_group(hits, groups, 1, clusters=people, draws=1)
+        assert (found.by_group, found.gap.ci_low) == (same.by_group, same.gap.ci_low)
+        with pytest.raises(InputError, match="two sources"):
+            r.recall_by_group(hits, groups, 1, clusters=people, sources=np.arange(40))
+
+    def test_labels_of_sets_that_show_several_groups_move_inside_them(self):
+        # 5 sets of twins, the first found and the second not: 2 in 32 exchanges are as uneven
+        sets, groups = np.repeat(np.arange(5), 2), r.Groups(np.tile([0, 1], 5), ("a", "b"))
+        found = r.recall_by_group(np.tile([1, 2], 5), groups, 1, sources=sets, shuffle_within=sets, draws=3000)
+        assert found.gap.p_value == pytest.approx(2 / 32, abs=0.015)
+
     def test_ranks_agree_with_recall_from_a_top_k(self):
         rng = np.random.default_rng(8)
         scores = rng.integers(0, 20, (40, 90)).astype(float)

@@ -79,6 +79,55 @@ class TestLaws:
             assert (null.sd["bias_at_k"] == 0).any()
 
 
+class TestTelling:
+    """Queries that can show nothing are left out; those that show parity are not."""
+
+    def twins(self, firsts, k=2, sets_each=4):
+        """For each subject the images (set, group) ranked first; then all others."""
+        sub, sets, group = (a.ravel() for a in np.indices((len(firsts), sets_each, 2)))
+        scores = -np.arange(len(sub), dtype=float)
+        for subject, images in enumerate(firsts):
+            for place, (number, label) in enumerate(images):
+                scores[(sub == subject) & (sets == number) & (group == label)] = 100 - place
+        pools = r.Candidates(sub, np.arange(len(firsts)))
+        found = r.evaluate(
+            r.Scores(np.tile(scores, (len(firsts), 1))),
+            r.Groups(group, ("f", "m")),
+            k=k,
+            candidates=pools,
+            pair=("m", "f"),
+        )
+        return found, r.chance(found, sets=sub * sets_each + sets, draws=400)
+
+    def test_a_query_that_ranks_twins_first_shows_parity_and_counts(self):
+        parity, men = [(0, 0), (0, 1)], [(0, 1), (1, 1)]
+        found, null = self.twins([parity, parity, parity, men])
+        rows = {row.metric: row.estimate for row in r.summary(found, null) if row.group is None}
+        assert (rows["max_skew"].value, rows["max_skew"].n) == (pytest.approx(np.log(2) / 4), 4)
+        assert rows["max_skew"].null_mean == pytest.approx(np.log(2) / 2 / 4, abs=0.02)  # two coins of one subject
+        assert rows["max_skew"].p_value == pytest.approx(0.5, abs=0.08)
+        assert (rows["bias_at_k"].value, rows["bias_at_k"].n) == (0.25, 4)
+        single = [row for row in r.per_query(found, null) if row.metric == "max_skew"]
+        assert [row.estimate.value for row in single] == pytest.approx([0, 0, 0, np.log(2)])
+        assert [row.estimate.p_value for row in single][:3] == [1, 1, 1]
+
+    def test_a_pool_no_larger_than_k_shows_nothing_unless_its_order_matters(self):
+        found, null = self.twins([[(0, 1), (1, 1)]] * 2, k=8)
+        metrics = {row.metric for row in r.summary(found, null)}
+        assert metrics.isdisjoint({"max_skew", "bias_at_k", "representation"})
+        assert {"ndkl", "exposure_gap"} <= metrics
+
+    def test_a_pool_without_a_label_that_can_move_shows_nothing(self):
+        # each set of the second subject shows one group
+        group = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1])
+        sets = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 5])
+        subject = np.repeat([0, 1], [8, 6])
+        scores = np.tile(np.arange(14.0), (2, 1))
+        pools = r.Candidates(subject, [0, 1])
+        found = r.evaluate(r.Scores(scores), r.Groups(group, ("f", "m")), k=3, candidates=pools, metrics=["max_skew"])
+        assert r.summary(found, r.chance(found, sets=sets, draws=50))[0].estimate.n == 1
+
+
 class TestDraws:
     @pytest.mark.parametrize(("pool", "length"), [([4, 3, 2], 4), ([400, 300, 200], 4), ([2, 1], 9)])
     def test_random_rankings_are_uniform(self, pool, length):

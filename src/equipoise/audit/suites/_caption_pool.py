@@ -26,6 +26,7 @@ from equipoise.measure.sides import of_pair
 from equipoise.measure.stats import p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.permutation import holm
 from equipoise.pace import stages, steps
 
@@ -58,6 +59,20 @@ class RankedCaptions:
     """(Q,) a name of each query, which two audits share; without them the queries' values are not kept."""
     images: Sequence[str] = ()
     """(I,) the id of each image."""
+    sets: NDArray[np.int64] | None = None
+    """(I,) the set of each image: intervals are over sets. ``None``: all images are independent."""
+    cells: NDArray[np.int64] | None = None
+    """(I,) inside which labels move under chance; ``None``: sets exchange theirs as wholes."""
+
+    @property
+    def source(self) -> NDArray[np.int64]:
+        """(Q,) the set of each query's image, or the image."""
+        return self.cluster if self.sets is None else self.sets[self.cluster]
+
+    @property
+    def together(self) -> str:
+        """Which captions intervals keep together, in words."""
+        return f"those of one {'image' if self.sets is None else 'set'} together"
 
     def values(self, labels: NDArray[np.int32]) -> Values:
         """The metrics of every query under ``labels`` (I,) of the images."""
@@ -74,21 +89,35 @@ class RankedCaptions:
         return measured
 
     def null(self, draws: int, seed: int) -> Iterator[Values]:
-        """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so."""
+        """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so.
+
+        The images of a set exchange labels with each other, or with another set as a whole; see ``cells``.
+        """
         rng = np.random.default_rng(seed)
         inside = np.zeros(len(self.labels), dtype=bool)
         inside[self.owner[self.owner >= 0]] = True
         defined = np.flatnonzero((self.labels >= 0) & inside)
-        for _ in steps(range(draws)):
+        for shuffled in steps(self._shuffled(defined, draws, rng), draws):
             labels = self.labels.copy()
-            labels[defined] = rng.permutation(labels[defined])
+            labels[defined] = shuffled
             yield self.values(labels)
+
+    def _shuffled(self, images: NDArray[np.intp], draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.int32]]:
+        """The labels of ``images`` in random order, ``draws`` times."""
+        if self.sets is None:
+            yield from (rng.permutation(self.labels[images]) for _ in range(draws))
+            return
+        cells = None if self.cells is None else self.cells[images]
+        for block in shuffled_labels(self.labels[images], draws, rng, cells, self.sets[images]):
+            yield from block
 
     def shuffle(self, draws: int, seed: int) -> str:
         """The same for two pools whose :meth:`null` shuffles the same labels of the same images alike."""
         whole = blake2b(f"{draws} {seed}".encode(), digest_size=12)
         whole.update("\n".join(self.images).encode())
         whole.update(np.where(np.isin(np.arange(len(self.labels)), self.owner), self.labels, -2).tobytes())
+        for structure in (self.sets, self.cells):
+            whole.update(b"" if structure is None else structure.tobytes())
         return whole.hexdigest()
 
 
@@ -107,13 +136,15 @@ def ranked_captions(
     deepest: int = 0,
     names: Sequence[str] = (),
     images: Sequence[str] = (),
+    sets: NDArray[np.int64] | None = None,
+    cells: NDArray[np.int64] | None = None,
 ) -> RankedCaptions:
     """Rank the candidates of every query in one pass; ``deepest`` keeps more of the whole ranking than Bias@K needs."""
     codes = np.where(owner >= 0, labels[owner], -1)
     wants = [Want(max(skew_k), codes >= 0), Want(max([*bias_k, deepest]))]
     defined, every = scan(source, wants, candidates=candidates, order=order).rankings
     rankings = (defined.indices, every.indices)
-    return RankedCaptions(*rankings, owner, cluster, labels, n_groups, pair, bias_k, skew_k, names, images)
+    return RankedCaptions(*rankings, owner, cluster, labels, n_groups, pair, bias_k, skew_k, names, images, sets, cells)
 
 
 def add_pool(
@@ -131,7 +162,7 @@ def add_pool(
 ) -> None:
     """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several.
 
-    ``pair``: the names of the groups of Bias@K.
+    ``pair``: the names of the groups of Bias@K. What is the same whichever way labels fall has no row, and a note.
     """
     actual = [r.values(r.labels) for r in ranked]
     each = max(2, -(-config.draws // len(ranked)))
@@ -139,6 +170,9 @@ def add_pool(
     for metric, k in actual[0]:
         values = np.array([float(a[metric, k].mean()) for a in actual])
         drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
+        if np.ptp(drawn, axis=1).max() <= 0:
+            findings.note(f"{pool}, K = {k}: {metric} left out, no query can show anything: {_why_silent(ranked, k)}")
+            continue
         estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0], config)
         paper = (published or {}).get((metric, k))
         beside = "" if paper is None else note("published", value=paper, source=source)
@@ -149,8 +183,15 @@ def add_pool(
         if len(ranked) == 1 and ranked[0].names:
             one, of = ranked[0], {"metric": metric, **keys}
             images = [one.images[i] for i in one.cluster]
-            findings.add_queries(actual[0][metric, k], one.names, cluster=images, **of)
+            clusters = images if one.sets is None else one.source
+            findings.add_queries(actual[0][metric, k], one.names, cluster=clusters, **of)
             findings.add_draws(drawn[0], n=len(one.names), shuffle=one.shuffle(each, config.seed), **of)
+
+
+def _why_silent(ranked: Sequence[RankedCaptions], k: int) -> str:
+    largest = max(one.defined.shape[1] for one in ranked)
+    few = f"no pool has more than K images with a group (the largest has {largest:,})"
+    return few if largest <= k else "whichever way labels fall, the value is the same"
 
 
 def add_holm(rows: Sequence[dict[str, Any]]) -> None:
@@ -180,11 +221,11 @@ def _estimate(
             n=len(queries),
             n_groups=ranked.n_groups,
         )
-        return seeded.with_notes(*of_sources(ranked.cluster))
+        return seeded.with_notes(*of_sources(ranked.source))
     value, null = float(values[0]), drawn[0]
     p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
     spread = float(null.std(ddof=1))  # all queries see the same images: captions alone would say too little of them
-    interval = mean_interval(queries, clusters=ranked.cluster, level=config.level, least_error=spread)
+    interval = mean_interval(queries, clusters=ranked.source, level=config.level, least_error=spread)
     low, high = interval or (None, None)
     if low is not None and high is not None:
         low, high = max(low, possible[0]), min(high, possible[1])
@@ -199,8 +240,8 @@ def _estimate(
         n=len(queries),
         n_groups=ranked.n_groups,
         notes=(
-            "interval over captions, those of one image together, and at least as wide as chance spreads",
-            *of_sources(ranked.cluster),
+            f"interval over captions, {ranked.together}, and at least as wide as chance spreads",
+            *of_sources(ranked.source),
         ),
         level=config.level,
     )

@@ -106,7 +106,9 @@ def cells_of(
         name: gap_cells(
             scores,
             sets,
-            evidence.groups([name], findings.suite, rows),
+            evidence.levels(name, findings.suite, rows)
+            if name in placebos
+            else evidence.groups([name], findings.suite, rows),
             subjects,
             strata=strata(frame, held, [name]),
             links=links,
@@ -202,7 +204,8 @@ def add_counterfactual(
             findings.note(f"{axis}: no gaps, because no two images of a set differ in it alone")
             continue
         together = pair_gaps(table, draws=DRAWS, seed=config.seed, level=config.level)
-        for gap in [*together, *pair_gaps(table, by_subject=True, draws=DRAWS, level=config.level)]:
+        apart = pair_gaps(table, by_subject=True, draws=DRAWS, seed=config.seed, level=config.level)
+        for gap in [*together, *apart]:
             findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
         for gap in size_of_gaps(table, seed=config.seed):
             findings.add(gap, metric="counterfactual_gap_size", **keys)

@@ -30,6 +30,7 @@ from equipoise.measure.retrieval import (
     summary,
 )
 from equipoise.measure.retrieval.blocks import Source
+from equipoise.measure.retrieval.telling import Telling
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
@@ -184,7 +185,7 @@ def add_retrieval(
             for row in shares_by_query(retrieved, null) if tell_favoured else ():
                 assert row.query is not None
                 findings.add(row, subject=queries[row.query], **keys)
-        add_values(findings, retrieved, queries, clusters, **keys)
+        add_values(findings, retrieved, null, queries, clusters, **keys)
         _add_notes(findings, retrieved, null, f"{axis}, K = {k}")
 
 
@@ -251,7 +252,7 @@ def _add_silent(findings: Findings, retrieved: Retrieved, rows: Sequence[Measure
     left = sorted(set(retrieved.values) - {row.metric for row in rows})
     if left:
         sizes = retrieved.pool_counts[retrieved.pool].sum(axis=1)
-        why = "whichever way labels fall, the value is the same"
+        why = "whichever way their pools are ranked or labelled, the value is the same"
         if sizes.max() <= retrieved.recipe.k:
             why = f"no pool has more than K images (the largest has {int(sizes.max()):,})"
         if (retrieved.pool_counts[retrieved.pool] > 0).sum(axis=1).max() < 2:
@@ -265,22 +266,31 @@ def add_draws(findings: Findings, retrieved: Retrieved, null: Chance, **keys: Ke
     """The draws of the null, where another model's audit shuffles the same labels: the two can be compared then."""
     if not null.shuffle:
         return
+    telling = Telling(retrieved, null)
     own: dict[str, Key] = {"variant": retrieved.recipe.variant.name, "k": retrieved.recipe.k, "shuffle": null.shuffle}
     for metric in retrieved.values:
-        if metric in null.suite and not retrieved.all_equal.all():
-            findings.add_draws(null.suite[metric], n=int((~retrieved.all_equal).sum()), metric=metric, **own, **keys)
+        n = int(telling.queries(metric).sum())
+        if metric in null.suite and n:
+            findings.add_draws(telling.draws(metric), n=n, metric=metric, **own, **keys)
 
 
 def add_values(
-    findings: Findings, retrieved: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Key
+    findings: Findings,
+    retrieved: Retrieved,
+    null: Chance,
+    queries: Sequence[str],
+    clusters: NDArray[Any] | None,
+    **keys: Key,
 ) -> None:
-    """The values of single queries, so that two audits can be paired."""
-    counted = retrieved.queries[~retrieved.all_equal]
-    names = [queries[q] for q in counted]
-    cluster = None if clusters is None else [str(c) for c in clusters[counted]]
-    own: dict[str, Column] = {"variant": retrieved.recipe.variant.name, "k": retrieved.recipe.k, "cluster": cluster}
+    """The values of the single queries that the results count, so that two audits can be paired."""
+    telling = Telling(retrieved, null)
+    own: dict[str, Column] = {"variant": retrieved.recipe.variant.name, "k": retrieved.recipe.k}
     for metric, values in retrieved.values.items():
-        findings.add_queries(values[~retrieved.all_equal], names, metric=metric, **own, **keys)
+        tells = telling.queries(metric)
+        counted = retrieved.queries[tells]
+        cluster = None if clusters is None else [str(c) for c in clusters[counted]]
+        names = [queries[q] for q in counted]
+        findings.add_queries(values[tells], names, metric=metric, cluster=cluster, **own, **keys)
 
 
 def _add_notes(findings: Findings, retrieved: Retrieved, null: Chance, where: str) -> None:

@@ -8,7 +8,8 @@ A table may say it in several ways; what it does not say is derived where that i
 - the performer's group: the column of the axis (``gender``);
 - the scenario (E1, E2, U1, U2): column ``scenario`` or ``cell``; else from who is expected (column
   ``expected_<axis>``, or GAB's list) and from how many people there are (column ``n_people``, or whether a bystander
-  is named in ``other_<axis>`` or ``<axis>_2``);
+  is named in ``other_<axis>`` or ``<axis>_2``). Two people of one group are left out and counted: the captions name
+  one of each;
 - activities to be told apart: column ``near`` (a list of phrases), GAB's lists, else the table's other activities;
 - the activity's category: column ``category``, else GAB's.
 """
@@ -80,16 +81,18 @@ def contrasts(frame: pd.DataFrame, config: AuditConfig) -> list[Contrast]:
     """One contrast for each two groups that are the expected and the unexpected performers of some activity."""
     axis = binding_axis(frame, config)
     scenes = _told(frame, axis)
-    usable = scenes.dropna(subset=["activity", "performer", "scenario", "expected"])
+    alike = _two_of_one_group(scenes)
+    usable = scenes[~alike].dropna(subset=["activity", "performer", "scenario", "expected"])
     if usable.empty:
         raise InputError(
             f"suite {SUITE!r}: no image has an activity, a performer's {axis} and a scenario; "
-            f"missing are {_missing(scenes, axis)}"
+            f"missing are {_missing(scenes, axis) or f'images of two people who differ in {axis}'}"
         )
     _check_scenarios(usable, frame, axis)
     dropped = {
         f"no {name}": int(scenes[name].isna().sum()) for name in ("activity", "performer", "scenario", "expected")
     }
+    dropped["the two people are of one group"] = int(alike.sum())
     groups = sorted({*usable["performer"], *usable["expected"]})
     pairs: list[tuple[str, ...]] = list(combinations(groups, 2))
     if config.pair:
@@ -106,6 +109,11 @@ def contrasts(frame: pd.DataFrame, config: AuditConfig) -> list[Contrast]:
     if not chosen:
         raise InputError(f"suite {SUITE!r}: no activity is expected of {' or '.join(pairs[0])} and done by one of them")
     return [_contrast(frame, some, axis, (pair[0], pair[1]), dropped) for pair, some in chosen]
+
+
+def _two_of_one_group(scenes: pd.DataFrame) -> pd.Series[Any]:
+    """Which images show two people of one group: a caption of two people names one of each."""
+    return (scenes["bystander"] == scenes["performer"]) & scenes["scenario"].str.endswith("2").eq(True)
 
 
 def _of_pair(usable: pd.DataFrame, pair: tuple[str, ...]) -> pd.DataFrame:

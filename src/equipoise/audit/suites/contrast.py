@@ -234,7 +234,7 @@ class _Asked:
                     shuffles.append(null.shuffle)
                     # by seed: a caption of many pools must not count more in a comparison than it does here
                     names = [f"{seed}: {name}" for name in part["queries"]]
-                    add_values(findings, retrieved, names, part["clusters"], **keys)
+                    add_values(findings, retrieved, null, names, part["clusters"], **keys)
                 if max(np.ptp(some) for some in draws) <= 0:
                     findings.note(f"balanced, K = {k}: {metric} left out, no pool has more than K images of two groups")
                     continue

@@ -64,10 +64,10 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     return findings
 
 
-def _pools(evidence: Evidence, subjects: list[str]) -> NDArray[np.int64]:
+def _pools(evidence: Evidence, config: AuditConfig, subjects: list[str]) -> NDArray[np.int64]:
     """(N,) the number of each image's subject; -1 for other subjects, and for twins of another image."""
     pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
-    return np.where(without_twins(evidence.frame), pools, -1)
+    return np.where(without_twins(evidence.frame, config.placebos), pools, -1)
 
 
 def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, subjects: list[str]) -> None:
@@ -76,7 +76,7 @@ def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, su
     A subject whose images all have one score is ranked by nobody, and has no rows here as it has none in the results.
     """
     queries = subject_queries(evidence, subjects, config.having({"prompt_pool": joined_prompts(config)}))
-    pools = _pools(evidence, subjects)
+    pools = _pools(evidence, config, subjects)
     sizes = np.bincount(pools[pools >= 0], minlength=len(subjects))
     ranking = rank(
         queries.source,
@@ -113,7 +113,7 @@ def _measure_axes(
     queries: SubjectQueries,
 ) -> None:
     groups = evidence.groups(axes, NAME)
-    pools = _pools(evidence, subjects)
+    pools = _pools(evidence, config, subjects)
     inside = pools >= 0
     structure = set_structure(evidence.frame, config, axes, inside)
     groups = groups_to_rank(groups, structure, inside, findings)

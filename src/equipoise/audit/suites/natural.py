@@ -3,7 +3,8 @@
 Bias@K leaves images without a group in their slots; MaxSkew@K ranks only those that have one, against their shares in
 the pool; recall says whether a caption finds its own image. The pool as it is (``natural``), and with all groups as
 frequent as the rarest (``balanced``, over seeds), undefined images keeping their share. Labels come from a column, or
-from captions (``equipoise table label``). For chance the labels are dealt anew among the images that have one.
+from captions (``equipoise table label``). For chance the labels are dealt anew among the images that have one: inside
+sets that show several groups, or as those of whole sets.
 
 The scores are read once, in blocks: 25,000 captions over 5,000 images cost little more than the matrix product.
 """
@@ -11,6 +12,7 @@ The scores are read once, in blocks: 25,000 captions over 5,000 images cost litt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from equipoise.audit.captions import Captions, captions_of, distinct, known_capt
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings, Key
+from equipoise.audit.subjects import sets_or_images, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._caption_pool import BIAS_K, SKEW_K, RankedCaptions, add_holm, add_pool, ranked_captions
 from equipoise.audit.suites._retrieval import CHANCE, RANKING
@@ -29,8 +32,7 @@ from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval import Candidates, Groups
-from equipoise.measure.stats.bootstrap import mean_interval
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.shares import share_estimate
 from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
 
@@ -96,7 +98,7 @@ def _ranked(
     at = captions.of_images(inside)
     if not len(at):
         raise InputError(f"suite {NAME!r}: the images of a pool have no caption")
-    whole = len(images) == n
+    whole, sets = len(images) == n, sets_or_images(evidence.frame)
     pools = Candidates() if whole else Candidates(np.where(inside, 0, -1), np.zeros(len(at), dtype=np.int64))
     return ranked_captions(
         evidence.source([captions.texts[i] for i in at]),
@@ -112,6 +114,8 @@ def _ranked(
         deepest=max(RECALL_K),
         names=[captions.names[i] for i in at],
         images=evidence.frame["image_id"].astype(str).tolist(),
+        sets=sets,
+        cells=None if sets is None else shuffled_cells(evidence.frame, sets, str(groups.axis)),
     )
 
 
@@ -119,20 +123,11 @@ def _add_recall(findings: Findings, ranked: RankedCaptions, n: int, axis: str, c
     """Whether a caption finds its own image among the first K; blind, K in n do."""
     for k in RECALL_K:
         hits = (ranked.all[:, :k] == ranked.cluster[:, None]).any(axis=1).astype(np.float64)
-        low, high = mean_interval(hits, clusters=ranked.cluster, level=config.level) or (None, None)
-        note = "a quality, not a bias; interval over captions, those of one image together"
-        chance = min(1.0, k / n)
-        estimate = Estimate(
-            float(hits.mean()),
-            low,
-            high,
-            null_mean=chance,
-            n=len(hits),
-            notes=(note, *of_sources(ranked.cluster)),
-            level=config.level,
-        )
+        note = f"a quality, not a bias; interval over captions, {ranked.together}"
+        notes = (note, *of_sources(ranked.source))
+        estimate = share_estimate(hits, clusters=ranked.source, level=config.level, notes=notes)
         keys: dict[str, Key] = {"variant": VARIANT, "pool": "natural", "axis": axis, "k": k}
-        findings.add(estimate, metric="recall_at_k", **keys)
+        findings.add(replace(estimate, null_mean=min(1.0, k / n)), metric="recall_at_k", **keys)
 
 
 SUITE = Suite(

@@ -3,7 +3,8 @@
 Every caption asks for its image among all images of the table, those without a label included; recall@K is the share
 of captions that find it among the first K, averaged over the captions whose image is of the group. The gap is highest
 minus lowest, set beside the gap that shuffled labels give: with small groups some gap is always there. Captions of one
-image are not independent: intervals draw images.
+image are not independent, nor are images of one set (a person, a scene): intervals are over sets, and labels move
+inside sets that show several groups, or as those of whole sets.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from equipoise.audit.captions import captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import pool_name
+from equipoise.audit.subjects import names_of_sets, pool_name, sets_or_images, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.measure.retrieval import recall_at_k, recall_by_group, scan
 from equipoise.pace import stages
@@ -38,8 +39,9 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     frame = evidence.frame
     axis = one_axis(frame, config)[0]
     captions = captions_of(frame["image_id"].tolist(), known_captions(frame), NAME)
-    images = evidence.groups([axis], NAME)
-    groups = images.take(captions.image)
+    groups = evidence.groups([axis], NAME).take(captions.image)
+    sets = sets_or_images(frame)
+    cells = None if sets is None else shuffled_cells(frame, sets, axis)
     order = evidence.tie_order(config.seed)
     ranks = scan(evidence.source(captions.texts), [], targets=captions.image, order=order).ranks
     assert ranks is not None
@@ -51,6 +53,8 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
             groups,
             k,
             clusters=captions.image,
+            sources=None if sets is None else sets[captions.image],
+            shuffle_within=None if cells is None else cells[captions.image],
             draws=config.draws,
             seed=config.seed,
             level=config.level,
@@ -65,7 +69,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
             metric="recall_at_k",
             k=k,
             group=names[at],
-            cluster=frame["image_id"].to_numpy()[captions.image[at]],
+            cluster=names_of_sets(frame)[captions.image[at]],
             **keys,
         )
     empty = [name for name, count in zip(groups.names, groups.counts(), strict=True) if count == 0]

@@ -5,6 +5,7 @@ Zero-shot accuracy: the share of images whose class text is the closest; the cla
 caption asks for its image. Image to text: each image asks for any of its captions among the table's distinct texts.
 
 These are qualities, not biases: an interval and n, no chance level. What blind guessing gives is in the notes.
+Images of one set are not independent: intervals are over sets.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from equipoise.audit.captions import Captions, captions_of, distinct, known_capt
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import joined_prompts, pool_name
+from equipoise.audit.subjects import joined_prompts, names_of_sets, pool_name, sets_or_images
 from equipoise.audit.suite import Suite
-from equipoise.data.labels import set_names
 from equipoise.errors import InputError
 from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import recall_at_k, scan
@@ -87,17 +87,17 @@ def _add_accuracy(findings: Findings, evidence: Evidence, config: AuditConfig) -
     for rows, scores in evidence.image_blocks(prompts, how):
         credit[rows] = _credit(scores, wanted[rows])
     known = wanted >= 0
-    sets = set_names(frame)[known] if "set_id" in frame else None
-    clusters = None if sets is None or pd.isna(sets).any() else sets
+    sets = sets_or_images(frame)
     estimate = share_estimate(
         credit[known],
-        clusters=None if clusters is None else pd.factorize(clusters)[0],
+        clusters=None if sets is None else sets[known],
         level=config.level,
         dropped={"image without a class": int((~known).sum())},
         notes=(QUALITY, f"blind guessing gives {1 / len(classes):.4g} of {len(classes)} classes ({column})"),
     )
     keys = {"metric": "zero_shot_accuracy", "variant": "equipoise", "pool": pool_name(frame)}
     findings.add(estimate, **keys)
+    clusters = None if sets is None else names_of_sets(frame)[known]
     findings.add_queries(credit[known], frame["image_id"][known].tolist(), cluster=clusters, **keys)
 
 
@@ -117,7 +117,7 @@ def _add_recall(findings: Findings, evidence: Evidence, captions: Captions, conf
     ids = frame["image_id"].to_numpy()
     order = evidence.tie_order(config.seed)
     ranks = scan(evidence.source(captions.texts), [], targets=captions.image, order=order).ranks
-    _add_ranks(findings, "text_to_image_recall", ranks, captions.names, ids[captions.image], frame, config)
+    _add_ranks(findings, "text_to_image_recall", ranks, captions.names, captions.image, frame, config)
     texts = distinct(captions.texts)
     targets = _padded(pd.Index(texts).get_indexer(pd.Index(captions.texts)), captions.image, len(frame))
     there = np.flatnonzero((targets >= 0).any(axis=1))
@@ -127,7 +127,7 @@ def _add_recall(findings: Findings, evidence: Evidence, captions: Captions, conf
         targets = np.where(targets >= 0, targets, np.where((targets >= 0).any(axis=1, keepdims=True), -1, 0))
     ranks = scan(source, [], targets=targets, order=places_by_name(texts, config.seed)).ranks
     assert ranks is not None
-    _add_ranks(findings, "image_to_text_recall", ranks[there], list(ids[there]), ids[there], frame, config)
+    _add_ranks(findings, "image_to_text_recall", ranks[there], list(ids[there]), there, frame, config)
 
 
 def _add_ranks(
@@ -135,21 +135,24 @@ def _add_ranks(
     metric: str,
     ranks: NDArray[np.float64] | None,
     names: Sequence[str],
-    images: NDArray[Any],
+    images: NDArray[np.int64],
     frame: pd.DataFrame,
     config: AuditConfig,
 ) -> None:
     assert ranks is not None
-    clusters = pd.factorize(images)[0]
-    several = len(np.unique(clusters)) < len(clusters)
+    clusters = names_of_sets(frame)[images]
+    codes, sources = pd.factorize(clusters)
     keys = {"metric": metric, "variant": "equipoise", "pool": pool_name(frame)}
     for k in config.k or KS:
         hits = recall_at_k(ranks, k)
         estimate = share_estimate(
-            hits, clusters=clusters if several else None, level=config.level, notes=(QUALITY, f"{len(frame)} images")
+            hits,
+            clusters=codes if len(sources) < len(codes) else None,
+            level=config.level,
+            notes=(QUALITY, f"{len(frame)} images"),
         )
         findings.add(estimate, k=k, **keys)
-        findings.add_queries(hits, names, k=k, cluster=images, **keys)
+        findings.add_queries(hits, names, k=k, cluster=clusters, **keys)
 
 
 def _padded(texts: NDArray[np.int64], image: NDArray[np.int64], n: int) -> NDArray[np.int64]:

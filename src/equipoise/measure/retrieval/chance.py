@@ -69,6 +69,8 @@ class Chance:
     """The same for two results whose draws shuffle the same labels alike; empty for random rankings."""
     linked: bool = False
     """Whether the labels of linked sets moved together: what different pools show is not independent then."""
+    movable: NDArray[np.bool_] | None = None
+    """(Q',) whether any label of a query's pool can move; ``None``: those of every pool can."""
 
 
 def chance(
@@ -124,7 +126,13 @@ def chance(
     everyone = np.arange(len(found.queries))
     for block in shuffles.draws(draws, seed):
         tally.add(everyone, block)
-    return replace(tally.chance(chosen), notes=notes, shuffle=shuffles.digest(draws, seed), linked=links is not None)
+    return replace(
+        tally.chance(chosen),
+        notes=notes,
+        shuffle=shuffles.digest(draws, seed),
+        linked=links is not None,
+        movable=shuffles.movable,
+    )
 
 
 def _random(retrieved: Retrieved, draws: int, seed: int) -> Chance:
@@ -238,6 +246,14 @@ class _Shuffles:
             self.pairs = _Relabelled(retrieved.pair_indices, exchange)
         self.moves = self.lists.moves
         self.notes = self.lists.exchange.notes
+
+    @property
+    def movable(self) -> NDArray[np.bool_]:
+        """(Q',) whether any label of a query's pool can move."""
+        exchange, mine = self.lists.exchange, self.lists.mine
+        pools = self.found.image_pool
+        moving = np.zeros(len(mine), dtype=np.int64) if pools is None else pools[mine]
+        return np.isin(self.found.pool, moving[exchange.movable[exchange.unit]])
 
     def digest(self, draws: int, seed: int) -> str:
         """The same where the same labels are shuffled alike."""

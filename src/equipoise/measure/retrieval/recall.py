@@ -5,7 +5,7 @@ Ranks come from ``scan`` with ``targets``. The group is that of the image to be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from equipoise.measure.notes import minus, no_interval, no_null, of_sources
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import keys_of, shuffled_labels
 from equipoise.measure.stats.group_means import size_of
 from equipoise.measure.stats.group_range import mover_bounds, range_interval
 from equipoise.measure.stats.laws import normal_below, t_quantile
@@ -77,6 +78,8 @@ def recall_by_group(
     k: int,
     *,
     clusters: ArrayLike | None = None,
+    sources: ArrayLike | None = None,
+    shuffle_within: ArrayLike | None = None,
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -84,14 +87,15 @@ def recall_by_group(
     """Recall@K of each group's queries and the gap (as reported for PHASE, CVPR 2023).
 
     ``groups`` labels the queries by the group of their target; ``clusters`` (Q,) names the target, so that its several
-    captions are drawn and shuffled together.
+    captions are drawn and shuffled together. ``sources`` and ``shuffle_within`` are as in :func:`gap_by_group`.
 
     >>> groups = Groups.from_values(["a", "a", "b", "b"])
     >>> recall_by_group([1, 2, 9, 1], groups, 1, draws=99).gap.value
     0.0
     """
     hits = recall_at_k(ranks, k)
-    return gap_by_group(hits, groups, mean_of, clusters=clusters, draws=draws, seed=seed, level=level)
+    related = {"clusters": clusters, "sources": sources, "shuffle_within": shuffle_within}
+    return gap_by_group(hits, groups, mean_of, **related, draws=draws, seed=seed, level=level)
 
 
 @metric(
@@ -203,6 +207,8 @@ def gap_by_group(
     statistic: Statistic = mean_of,
     *,
     clusters: ArrayLike | None = None,
+    sources: ArrayLike | None = None,
+    shuffle_within: ArrayLike | None = None,
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -213,10 +219,13 @@ def gap_by_group(
     means a t interval, anything else quantiles of the cluster bootstrap. A group in one cluster has none, nor has a
     median of so few clusters that even their whole range would miss it too often (fewer than 6 at 95%). Where all
     draws give the same median there is none either: an interval without width would pass for certainty.
+
+    ``sources`` (Q,) names what clusters share, such as a person or a counterfactual set: intervals are over sources,
+    and sources exchange the labels of their clusters as wholes, or inside ``shuffle_within`` (Q,) where it is given.
     """
     given = np.asarray(values, dtype=np.float64)
     groups.check_length(len(given))
-    data = _Sorted.of(given, groups, clusters)
+    data = _Sorted.of(given, groups, clusters, sources, shuffle_within)
     counts = np.bincount(data.labels, minlength=groups.n_groups)
     kept = np.flatnonzero(counts)
     if len(kept) < 2:
@@ -247,7 +256,7 @@ def gap_by_group(
             n=int(counts.sum()),
             n_groups=len(kept),
             dropped=dropped,
-            notes=(minus(names[high], names[low]), *of_sources(data.clusters), *without),
+            notes=(minus(names[high], names[low]), *of_sources(data.sources), *without),
             level=level,
         ),
         names[high],
@@ -286,15 +295,27 @@ def _interval(
 
 @dataclass(frozen=True)
 class _Sorted:
-    """Values in rising order, with the group and the cluster of each."""
+    """Values in rising order, with the group, the cluster and the source of each."""
 
     values: FloatArray
     labels: NDArray[np.int64]
     clusters: NDArray[np.int64]
     cluster_labels: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    cluster_sources: NDArray[np.int64] | None
+    """The source of each cluster; ``None``: every cluster is one."""
+    cluster_cells: NDArray[np.int64] | None
+    """Inside which each cluster's label may move; ``None``: sources exchange theirs as wholes."""
 
     @classmethod
-    def of(cls, values: FloatArray, groups: Groups, clusters: ArrayLike | None) -> _Sorted:
+    def of(
+        cls,
+        values: FloatArray,
+        groups: Groups,
+        clusters: ArrayLike | None,
+        sources: ArrayLike | None,
+        shuffle_within: ArrayLike | None,
+    ) -> _Sorted:
         keys = np.arange(len(values)) if clusters is None else np.asarray(clusters)
         if keys.shape != (len(values),):
             raise InputError(f"clusters has shape {keys.shape} for {len(values)} values; give one key per value")
@@ -304,12 +325,27 @@ class _Sorted:
             raise InputError("groups: no query has a group")
         names, codes = np.unique(keys[order], return_inverse=True)
         labels = groups.labels[order].astype(np.int64)
-        label_of = np.zeros(len(names), dtype=np.int64)
-        label_of[codes] = labels
-        mixed = label_of[codes] != labels
-        if mixed.any():
-            raise InputError(f"clusters: {names[codes[np.argmax(mixed)]]!r} holds queries of two groups")
-        return cls(values[order], labels, codes.astype(np.int64), label_of)
+
+        def of_clusters(given: NDArray[np.int64], what: str) -> NDArray[np.int64]:
+            """What all queries of each cluster have in common."""
+            common = np.zeros(len(names), dtype=np.int64)
+            common[codes] = given
+            mixed = common[codes] != given
+            if mixed.any():
+                raise InputError(f"clusters: {names[codes[np.argmax(mixed)]]!r} holds queries of two {what}")
+            return common
+
+        source = None if sources is None else keys_of(sources, len(values), "sources")[order]
+        cell = None if shuffle_within is None else keys_of(shuffle_within, len(values), "shuffle_within")[order]
+        return cls(
+            values[order],
+            labels,
+            codes.astype(np.int64),
+            of_clusters(labels, "groups"),
+            codes.astype(np.int64) if source is None else source,
+            None if source is None else of_clusters(source, "sources"),
+            None if cell is None else of_clusters(cell, "cells of shuffle_within"),
+        )
 
     def by_group(
         self, statistic: Statistic, weights: FloatArray, labels: NDArray[np.int64], kept: NDArray[np.intp]
@@ -321,7 +357,7 @@ class _Sorted:
     ) -> Estimate:
         """One group's number with its interval over clusters, or a note that says why there is none."""
         mine = self.labels == group
-        values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
+        values, keys = self.values[mine], np.unique(self.sources[mine], return_inverse=True)[1]
         value = float(statistic(values, np.ones((1, len(values))))[0])
         low, high, why = _interval(statistic, values, keys, draws, rng, level, self.are_shares(statistic))
         notes = (no_null("quality of one group"), *of_sources(keys), *why)
@@ -353,7 +389,7 @@ class _Sorted:
     def bounds(self, statistic: Statistic, group: int, estimate: Estimate) -> Callable[[float], tuple[float, float]]:
         """One group's interval as a function of its level."""
         mine = self.labels == group
-        values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
+        values, keys = self.values[mine], np.unique(self.sources[mine], return_inverse=True)[1]
         alone = int(keys.max()) + 1 == len(values)
         if self.are_shares(statistic):
             return share_bounds(values, None if alone else keys)
@@ -373,8 +409,14 @@ class _Sorted:
         step = max(1, CELLS // len(self.values))
         parts = []
         for start in steps(range(0, draws, step)):
-            rows = min(step, draws - start)
-            shuffled = rng.permuted(np.tile(self.cluster_labels, (rows, 1)), axis=1)[:, self.clusters]
-            values = self.by_group(statistic, np.ones((1, len(self.values))), shuffled, kept)
-            parts.append(values.max(axis=1) - values.min(axis=1))
+            for block in self.shuffled(min(step, draws - start), rng):
+                values = self.by_group(statistic, np.ones((1, len(self.values))), block[:, self.clusters], kept)
+                parts.append(values.max(axis=1) - values.min(axis=1))
         return np.concatenate(parts)
+
+    def shuffled(self, draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Blocks (r, clusters) of their labels in random order, ``draws`` rows in all."""
+        if self.cluster_sources is None and self.cluster_cells is None:
+            yield rng.permuted(np.tile(self.cluster_labels, (draws, 1)), axis=1)
+        else:
+            yield from shuffled_labels(self.cluster_labels, draws, rng, self.cluster_cells, self.cluster_sources)

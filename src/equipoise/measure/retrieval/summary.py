@@ -18,6 +18,7 @@ from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval.chance import Chance
 from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.skew import desired_shares
+from equipoise.measure.retrieval.telling import Telling, column
 from equipoise.measure.sides import of_pair
 from equipoise.measure.stats.bootstrap import IntervalMethod, cluster_sums, mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
@@ -58,43 +59,7 @@ def possible_range(
 
 
 ALL_EQUAL = "query to which all images are equal"
-SILENT = "query that can show nothing: whichever way its labels fall, the value is the same"
-
-
-def telling(values: FloatArray, chance: FloatArray, sd: FloatArray) -> NDArray[np.bool_]:
-    """(Q,) whether a query can show anything: its value differs from what chance gives, or chance varies.
-
-    >>> telling(np.array([0.0, 0.0, 0.7]), np.array([0.0, 0.3, 0.0]), np.array([0.0, 0.2, 0.0])).tolist()
-    [False, True, True]
-    """
-    return np.asarray((sd > 1e-6) | (np.abs(values - chance) > 1e-6))
-
-
-def _tells(
-    found: Retrieved, null: Chance, name: str, values: FloatArray, place: int | None = None
-) -> NDArray[np.bool_]:
-    """(Q,) the queries that a metric's mean is taken over."""
-    at = _column(place)
-    tells = telling(values, null.mean[name][at], null.sd[name][at])
-    if METRICS.get(name).takes == "pair":
-        # nobody with a group among the top K is an outcome, of value 0, though no shuffle of labels changes it
-        tells |= _varies_with_undefined(found)
-    return np.asarray(tells & ~found.all_equal)
-
-
-def _varies_with_undefined(found: Retrieved) -> NDArray[np.bool_]:
-    """(Q,) whether Bias@K depends on which images of the pool, some without a group, are among the top K."""
-    assert found.recipe.pair is not None
-    missing = ~found.groups.defined
-    pools = np.zeros(len(missing), dtype=np.int64) if found.image_pool is None else found.image_pool
-    by_pool = np.bincount(pools[missing & (pools >= 0)], minlength=len(found.pool_counts))
-    counts, undefined = found.pool_counts[found.pool], by_pool[found.pool]
-    pair = counts[:, list(found.recipe.pair)]
-    others = counts.sum(axis=1) + undefined - pair.sum(axis=1)
-    k = found.recipe.k
-    both, one = (pair > 0).all(axis=1), (pair > 0).any(axis=1)
-    larger = pair.sum(axis=1) + others > k
-    return np.asarray((undefined > 0) & larger & (both | (one & (others >= k))))
+SILENT = "query that can show nothing: whichever way its pool is ranked or labelled, the value is the same"
 
 
 @dataclass(frozen=True)
@@ -130,9 +95,9 @@ def summary(
     The interval is that of the mean excess, moved by the chance level: queries differ in what chance gives them
     (small pools, many groups), and that difference is known, not noise. ``clusters`` (Q,), one key per query,
     keeps queries that belong together (prompts of a subject) together. By group, ``skew`` is ln(mean share / mean
-    desired share). Queries that can show nothing, because chance always gives them the same (a pool no larger than K,
-    or of one group), are left out and counted; a metric for which that is so of all queries has no row. No interval
-    leaves the values that the metric can take.
+    desired share). Queries that can show nothing, because every ranking gives the same (a pool no larger than K, or of
+    one group), or because no label of the pool can move, are left out and counted; a metric for which that is so of all
+    queries has no row. No interval leaves the values that the metric can take.
 
     >>> from equipoise.measure.groups import Groups
     >>> from equipoise.measure.retrieval.sources import Scores
@@ -145,7 +110,7 @@ def summary(
     ['absent_groups', 'exposure', 'exposure_gap', 'exposure_ratio']
     """
     keys = _clusters(found, clusters)
-    context = _Context(found, null, keys, level, method, seed)
+    context = _Context(found, null, keys, level, method, seed, Telling(found, null))
     rows = [row for name, values in found.values.items() if (row := context.measured(name, values, None))]
     for name, table in found.by_group.items():
         if METRICS.get(name).from_mean_of:
@@ -155,7 +120,7 @@ def summary(
             if row is None:
                 continue
             rows.append(row)
-            if found.pool_counts[found.pool[context.tells(name, table[:, place], place)], place].any():
+            if found.pool_counts[found.pool[context.telling.queries(name, place)], place].any():
                 derived = [other for other in found.by_group if METRICS.get(other).from_mean_of == name]
                 rows += [context.log_ratio(other, row, place) for other in derived]
     return rows
@@ -179,31 +144,23 @@ class _Context:
     level: float
     method: IntervalMethod
     seed: int
+    telling: Telling
 
     def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured | None:
         """One row; ``None`` where no query could show anything."""
         retrieved, null = self.found, self.null
-        tells = self.tells(name, values, place)
+        tells = self.telling.queries(name, place)
         if not tells.any():
             return None
         if null is None or name not in null.mean:
             notes = retrieved.notes if null is None else (*retrieved.notes, *null.notes, f"no null for {name}")
             estimate = self._estimate(name, values[tells], tells, place, 0.0, None, notes)
         else:
-            level, counted = null.mean[name][_column(place)], ~retrieved.all_equal
-            # a silent query has the same value in every draw, so that its part can be taken out of the mean
-            suite = null.suite[name][_column(place)]
-            draws = (suite * counted.sum() - level[counted & ~tells].sum()) / tells.sum()
+            level, draws = null.mean[name][column(place)], self.telling.draws(name, place)
             estimate = self._estimate(
                 name, values[tells], tells, place, level[tells], draws, (*retrieved.notes, *null.notes)
             )
         return Measured(name, estimate, group, None, retrieved.recipe.k, retrieved.recipe.variant.name, retrieved.pair)
-
-    def tells(self, name: str, values: FloatArray, place: int | None) -> NDArray[np.bool_]:
-        """(Q,) the queries that a metric's mean is taken over: those that can show something."""
-        if self.null is None or name not in self.null.mean:
-            return ~self.found.all_equal
-        return _tells(self.found, self.null, name, values, place)
 
     def _estimate(
         self,
@@ -288,7 +245,7 @@ class _Context:
     def log_ratio(self, name: str, share: Measured, place: int) -> Measured:
         """Skew of one group, from its mean share: ln(mean share / mean desired share), over the same queries."""
         retrieved, of = self.found, share.estimate
-        tells = self.tells(share.metric, retrieved.by_group[share.metric][:, place], place)
+        tells = self.telling.queries(share.metric, place)
         by_pool = desired_shares(retrieved.recipe.desired, retrieved.pool_counts)[:, place]
         desired = float(by_pool[retrieved.pool[tells]].mean())
 
@@ -313,23 +270,19 @@ class _Context:
         return Measured(name, estimate, share.group, None, share.k, share.variant)
 
 
-def _column(place: int | None) -> Any:
-    """The index of one group's column; of all there is for a metric that is not by group."""
-    return slice(None) if place is None else (slice(None), place)
-
-
 def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Measured]:
     """Every metric of every query on its own: value, chance level, the quantiles of chance, p-value.
 
     One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval. A query
     that can show nothing has no row.
     """
+    telling = Telling(found, null)
     for name, values in found.values.items():
         if name not in null.mean:
             continue
         draws = null.by_query.get(name)
         bounds = None if draws is None else np.quantile(draws, (0.025, 0.975), axis=0)
-        tells = _tells(found, null, name, values)
+        tells = telling.queries(name)
         for place, query in enumerate(found.queries):
             if not tells[place]:
                 continue
