@@ -82,11 +82,11 @@ def group_means(
 ) -> GroupMeans:
     """Mean of ``values`` (n,) in each group, and the gap between highest and lowest.
 
-    Chance of the gap: labels shuffled over all images of a defined group, or only inside each set of
-    ``shuffle_within`` (n,) for paired data. The values of one of the ``clusters`` (n,) are not independent of each
-    other: without ``shuffle_within`` clusters exchange their labels as wholes, and a few that hold several groups
-    inside themselves. ``share`` says that the values are in [0, 1]; ``null_value`` is the chance level of a single
-    group's mean, where it has one.
+    Chance of the gap: labels shuffled over all images of a defined group, or only inside each set or stratum of
+    ``shuffle_within`` (n,). The values of one of the ``clusters`` (n,) are not independent of each other: clusters
+    exchange their labels as wholes (inside ``shuffle_within`` too), and a few that hold several groups inside
+    themselves. Paired data give the sets as both: labels then move inside each. ``share`` says that the values are in
+    [0, 1]; ``null_value`` is the chance level of a single group's mean, where it has one.
     The gap's interval is :func:`gap_interval`.
 
     >>> found = group_means([1.0, 0.0, 1.0, 1.0], Groups.from_values(["a", "a", "b", "b"]), share=True)
