@@ -244,14 +244,17 @@ def moving_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDA
 def shuffled_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDArray[np.int64] | None:
     """:func:`moving_cells`, or ``None`` where whole sets are to exchange their labels: few or none show two groups.
 
-    Labels then move inside the few. Where other axes vary in these, only cells keep gender from moving across tones.
+    Labels then move inside the few. Where other axes vary in these, the few keep their cells, so that gender does not
+    move across tones, and all others share one number: with the sets as clusters, they exchange their labels whole.
     """
     cells = moving_cells(frame, sets, axis)
     by_set = pd.DataFrame({"group": frame[axis].to_numpy(), "cell": cells}).groupby(sets).nunique()
     varied = by_set["group"] > 1
-    if varied.mean() <= MOSTLY and not (varied & (by_set["cell"] > 1)).any():
+    if varied.mean() > MOSTLY:
+        return cells
+    if not (varied & (by_set["cell"] > 1)).any():
         return None
-    return cells
+    return np.where(varied.loc[sets].to_numpy(), cells, -1)
 
 
 def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:

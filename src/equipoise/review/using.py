@@ -22,6 +22,7 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.stats.agreement import cohen_kappa
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import mostly_mixed
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.shares import pair_probability, share_estimate
 from equipoise.review.labels import accepted_images, labels_frame, majority
@@ -94,7 +95,10 @@ def _by_group(
     if len(read.names) < 2:
         return []
     groups = Groups(read.codes.astype(np.int32), read.names, axis=axis)
-    means = group_means(hits, groups, clusters=sets, shuffle_within=sets, share=True, permutations=draws, seed=seed)
+    defined = groups.defined
+    paired = sets is not None and mostly_mixed(groups.labels[defined], sets[defined])
+    within = sets if paired else None  # sets of one group each, such as people, exchange it as wholes
+    means = group_means(hits, groups, clusters=sets, shuffle_within=within, share=True, permutations=draws, seed=seed)
     rows = [e.row(metric="answer_share", axis=axis, group=name, **keys) for name, e in means.by_group.items()]
     return [*rows, means.gap.row(metric="answer_share_gap", axis=axis, **keys)]
 
