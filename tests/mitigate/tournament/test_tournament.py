@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from safetensors.numpy import save_file
@@ -16,7 +17,7 @@ from equipoise.mitigate.conformance import PlantedVectors
 from equipoise.mitigate.tournament import TournamentSettings, tournament
 from equipoise.mitigate.tournament.contenders import contenders, recorded_subjects
 from equipoise.mitigate.tournament.pools import encoded
-from equipoise.mitigate.tournament.running import splits_of
+from equipoise.mitigate.tournament.running import splits_of, varying_axes
 from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow, best_training_free, finding, front
 from equipoise.mitigate.tournament.showing import published_rows
 
@@ -299,3 +300,12 @@ def test_published_numbers_stand_beside_models_of_that_name():
     ]
     assert clipped == [0.23, 0.22, 0.22]
     assert {row.row for row in published_rows("hf:facebook/flava-full")} == {"FLAVA pretrained", "FLAVA debiased"}
+
+
+def test_one_wrong_label_does_not_show_an_axis_that_sets_do_not_vary():
+    frame = pd.DataFrame({"subject": "s", "set_id": np.repeat(np.arange(20), 2).astype(str), "gender": [*"fm"] * 20})
+    frame["age"] = "old"
+    frame.loc[0, "age"] = "young"
+    assert varying_axes(frame, ["gender", "age", "tone"]) == ["gender"]
+    frame.loc[:7:2, "age"] = "young"  # four sets of twenty
+    assert varying_axes(frame, ["gender", "age"]) == ["gender", "age"]

@@ -25,12 +25,14 @@ __all__ = [
     "Exchange",
     "LabelShuffler",
     "codes",
+    "commonest",
     "in_clusters",
     "in_pools",
     "in_sets",
     "keys_of",
     "mostly_mixed",
     "permuted_labels",
+    "share_mixed",
     "shuffled_clusters",
     "shuffled_labels",
     "with_partners",
@@ -95,6 +97,21 @@ def codes(*keys: NDArray[Any]) -> Codes:
         part = np.unique(key, return_inverse=True)[1].astype(np.int64)
         joint = np.unique(joint * (int(part.max(initial=0)) + 1) + part, return_inverse=True)[1].astype(np.int64)
     return joint
+
+
+def commonest(clusters: Codes, values: Codes) -> Codes:
+    """(n,) the value that most items of each item's cluster have; of equals the lowest.
+
+    >>> commonest(np.array([0, 0, 0, 1, 1]), np.array([7, 5, 7, 9, 8])).tolist()
+    [7, 7, 7, 8, 8]
+    """
+    cluster = codes(clusters)
+    joint = codes(cluster, values)
+    first = _first(joint)
+    order = np.lexsort((-values[first], np.bincount(joint), cluster[first]))  # each cluster's commonest comes last
+    shared = np.empty(int(cluster.max(initial=-1)) + 1, dtype=np.int64)
+    shared[cluster[first][order]] = values[first][order]
+    return np.asarray(shared[cluster], dtype=np.int64)
 
 
 def with_partners(groups: Groups, sets: ArrayLike, strata: ArrayLike | None, links: ArrayLike) -> Groups:
@@ -319,6 +336,18 @@ def mostly_mixed(labels: NDArray[Any], clusters: NDArray[Any]) -> bool:
     return len(labels) > 0 and bool((~_one_label(codes(clusters), labels.astype(np.int32))).mean() > MOSTLY)
 
 
+def share_mixed(labels: NDArray[Any], clusters: NDArray[Any]) -> float:
+    """Of the clusters of several items the share that hold several labels; 0 where each has one item.
+
+    >>> share_mixed(np.array([0, 1, 1, 1, 0]), np.array([5, 5, 6, 6, 7]))
+    0.5
+    """
+    cluster = codes(clusters)
+    several = np.bincount(cluster) > 1
+    mixed = ~_one_label(cluster, codes(labels).astype(np.int32))[: len(several)]
+    return float(mixed[several].mean()) if several.any() else 0.0
+
+
 def shuffled_labels(
     labels: NDArray[Any],
     count: int,
@@ -396,8 +425,4 @@ def _home_stratum(labels: NDArray[Any], clusters: NDArray[Any], within: NDArray[
     A person seen in several strata must get one label in all of them, or the person's images count as independent.
     """
     cluster, stratum = codes(clusters), codes(within)
-    pairs, counts = np.unique(np.stack([cluster, stratum]), axis=1, return_counts=True)
-    order = np.lexsort((-pairs[1], counts, pairs[0]))  # each cluster's home comes last
-    home = np.empty(int(cluster.max(initial=-1)) + 1, dtype=np.int64)
-    home[pairs[0, order]] = pairs[1, order]
-    return np.where(_one_label(cluster, labels.astype(np.int32))[cluster], home[cluster], stratum)
+    return np.where(_one_label(cluster, labels.astype(np.int32))[cluster], commonest(cluster, stratum), stratum)
