@@ -498,3 +498,24 @@ def test_sets_are_limited_by_name():
         multi_attribute_amplification(groups_of([0, 1, 0]), shown, groups_of([0, 1, 0]), shown, least=9)
     with pytest.raises(UnknownNameError, match="direction"):
         multi_attribute_amplification(groups_of([0, 1, 0]), shown, groups_of([0, 1, 0]), shown, direction="up")
+
+
+@pytest.mark.parametrize("shared", [0, 1])
+def test_one_image_on_both_sides_does_not_hold_the_others(shared):
+    rng = np.random.default_rng(0)
+    who, named = rng.choice(["f", "m"], (2, 300))
+    told = [["bike"] if rng.random() < (0.65 if group == "m" else 0.35) else ["cup"] for group in who]
+    said = [["bike"] if rng.random() < (0.9 if group == "m" else 0.1) else ["cup"] for group in named]
+    found = ba_of_captions(
+        told,
+        Groups.from_values(who),
+        said,
+        Groups.from_values(named),
+        words=["bike", "cup"],
+        reference_images=[f"r{i}" for i in range(300)],
+        predicted_images=[f"r{i}" if i < shared else f"p{i}" for i in range(300)],
+        draws=199,
+        replicates=50,
+    )
+    assert found.estimate.null_mean == pytest.approx(0.0, abs=0.05)
+    assert found.estimate.p_value < 0.02
