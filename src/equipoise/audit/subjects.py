@@ -268,7 +268,7 @@ def shuffled_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> N
         return cells
     if not (varied & (by_set["cell"] > 1)).any():
         return None
-    return np.where(varied.loc[sets].to_numpy(), cells, -1)
+    return np.where(np.isin(sets, varied.index[varied]), cells, -1)
 
 
 def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:
