@@ -16,7 +16,7 @@ from equipoise.measure.stats.exchange import (
     shuffled_clusters,
     shuffled_labels,
 )
-from equipoise.measure.stats.group_means import group_means
+from equipoise.measure.stats.group_means import STILL, group_means
 
 
 def shuffled(exchange, rows=64, seed=0):
@@ -195,3 +195,12 @@ def test_people_photographed_several_times_in_a_stratum_raise_no_false_alarms(wa
         gap = group_means(values, groups, clusters=person, shuffle_within=strata, permutations=99, seed=run).gap
         alarms += gap.p_value <= 0.05
     assert alarms <= 0.085 * 300  # 5% is due; image by image inside strata it was 28%, and 18% for people who wander
+
+
+@pytest.mark.parametrize(("sizes", "still"), [((1, 9), True), ((3, 2), False)])
+def test_a_gap_says_where_no_label_can_move(sizes, still):
+    people = np.repeat(np.arange(20), np.repeat(sizes, 10))
+    groups = r.Groups((people >= 10).astype(np.int32), ("f", "m"))
+    gap = group_means(np.sin(np.arange(len(people))), groups, clusters=people, permutations=99).gap
+    assert (STILL in gap.notes) == still
+    assert (gap.null_sd < 1e-12) == still
