@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from equipoise.audit.findings import Findings
-from equipoise.audit.printing import TELLING
+from equipoise.audit.printing import TELLING, table_of
 from equipoise.audit.running import Audit
 from equipoise.cli import audit as commands
 from equipoise.measure.stats.estimate import Estimate
@@ -40,3 +40,8 @@ def test_a_comparison_without_a_folder_is_printed_whole(many, capsys, monkeypatc
     text = capsys.readouterr().out
     assert printed_rows(text) == rows
     assert ("more rows in results.parquet" in text) == (rows < ROWS)
+
+
+def test_an_interval_stands_beside_the_value_that_it_is_of(many):
+    heading = table_of(many.frame().head(1)).splitlines()[0]
+    assert heading.index("value") < heading.index("95% interval") < heading.index("chance") < heading.index("excess")

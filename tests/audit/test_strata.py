@@ -79,3 +79,17 @@ def test_a_table_without_sets_or_without_images():
 def test_sets_without_a_column_of_subjects_can_be_linked():
     frame = pd.DataFrame({"set_id": [*"1122"], "link": ["x"] * 4})
     assert links_of(frame, AuditConfig()).tolist() == [0, 0, 0, 0]
+
+
+def test_one_wrong_level_leaves_out_no_set_whose_level_is_not_known():
+    tones = np.repeat([None, "light", "dark", None], 10)
+    frame = pd.DataFrame({"set_id": np.repeat(np.arange(40), 2).astype(str), "gender": [*"fm"] * 40})
+    frame["tone"] = np.repeat(tones, 2)
+    assert (strata(frame, ["gender", "tone"], ["gender"]) == 0).all()
+    frame.loc[20, "tone"] = "dark"
+    codes = strata(frame, ["gender", "tone"], ["gender"])
+    assert codes[20] != codes[21]  # the set that shows two tones
+    assert len(np.unique(np.delete(codes, [20, 21]))) == 1
+    assert (codes >= 0).all()
+    frame.loc[22:26:2, "tone"] = "dark"  # four of twenty: tones do vary inside sets
+    assert (strata(frame, ["gender", "tone"], ["gender"]) < 0).sum() == 40

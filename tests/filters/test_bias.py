@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from equipoise.errors import InputError
 from equipoise.filters import bias
 from equipoise.filters.bias import Within, bias_test, strata_of
+from equipoise.filters.bias_strata import paired_columns
 from equipoise.filters.funnel import StepOutcome, bias_tests, funnel_of, report_text, result_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import permuted_labels
@@ -339,3 +340,71 @@ def test_why_nothing_could_be_tested_is_said():
     assert "no set, source or subject has images of two groups, alike on the other axes, of which some failed" in text
     none = [outcome("people", [False] * 4)]
     assert "tested for bias: nothing failed" in report_text(funnel_of(frame, ("gender",), none), [], none)
+
+
+def people_with_four_images(seed, kind):
+    """A filter hard on women, 60 people in three subjects; one label is wrong where ``kind`` says which."""
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(60), 4)
+    gender = np.where((person // 3) % 2, "m", "f").astype(object)  # links of three people are of one gender
+    frame = pd.DataFrame({"set_id": [f"s{i}" for i in person], "subject": np.array(["a", "b", "c"])[person % 3]})
+    failed = rng.random(240) < rng.beta(2, 5, 60)[person] + 0.3 * (gender == "f")
+    frame["pronoun"] = np.where(gender == "f", "she", "he")
+    if "link" in kind:
+        frame["link"] = [f"l{i // 3}" for i in person]
+    if kind in ("set", "set of a link"):
+        gender[0] = "m"
+    if kind == "another axis":
+        frame.loc[0, "pronoun"] = "he"
+    if kind == "two images of one name":
+        frame["set_id"] = [f"s{i}" for i in [0, *range(239)]]
+        gender[0] = "m"
+    return frame, Groups.from_values(gender, axis="gender"), failed
+
+
+@pytest.mark.parametrize("kind", ["none", "set", "linked", "set of a link", "another axis", "two images of one name"])
+def test_one_wrong_label_does_not_switch_the_test_off(kind):
+    p = []
+    for seed in range(5):
+        frame, groups, failed = people_with_four_images(seed, kind)
+        test = bias_test(failed, groups, strata_of(frame, groups, ["pronoun"]), draws=499)
+        p.append(1.0 if test is None else test.p_value)
+    assert np.median(p) < 0.03  # 0.9 or more where one label decided how all sets are tested
+
+
+def test_labels_move_inside_the_few_sets_of_several_groups():
+    frame = pd.DataFrame({"set_id": [*"aabbccddd"], "subject": "s", "tone": [*"xxxxyyxxy"]})
+    groups = Groups.from_values([*"ffmmffmfm"], axis="gender")
+    within = strata_of(frame, groups, ["tone"])
+    assert within.name == "subjects, whole sets at a time, tone held fixed"
+    units, strata = within.units.tolist(), within.strata.tolist()
+    assert len(set(units)) == 6  # three sets, and the three images of the fourth
+    assert strata[0] == strata[2] != strata[4]  # sets of one tone
+    assert strata[6] == strata[7] not in (strata[0], strata[4], strata[8])  # inside the fourth, of one tone
+    # exact: a and b change places or not, the two images of d do or not; f fails in a and in d
+    failed = np.array([1, 1, 0, 0, 0, 1, 0, 1, 0], dtype=bool)
+    test = bias_test(failed, groups, within, draws=3999)
+    assert test.expected * test.n == pytest.approx([1 + 1 + 0.5, 1 + 0.5 + 0])
+    assert test.p_value == pytest.approx(0.5, abs=0.03)  # both as they are, or both the other way
+
+
+def test_one_wrong_tone_leaves_the_others_held_fixed():
+    person = np.repeat(np.arange(40), 3)
+    tone = np.where((person // 2) % 2, "light", "dark").astype(object)
+    frame = pd.DataFrame({"set_id": person.astype(str), "subject": "s", "tone": tone})
+    groups = Groups.from_values(np.where(person % 2, "m", "f"), axis="gender")
+    clean = strata_of(frame, groups, ["tone"])
+    frame.loc[1, "tone"] = "light"
+    wrong = strata_of(frame, groups, ["tone"])
+    assert wrong.name == clean.name == "subjects, whole sets at a time, tone held fixed"
+    assert wrong.strata.tolist() == clean.strata.tolist()
+
+
+def test_sets_that_have_lost_a_group_to_earlier_steps_do_not_exchange_theirs():
+    frame = pd.DataFrame({"set_id": np.repeat(np.arange(60), 4).astype(str), "subject": "s", "gender": [*"ffmm"] * 60})
+    groups = Groups.from_values(frame["gender"].to_numpy(dtype=object), axis="gender")
+    left = (groups.labels == 1) | (np.arange(240) < 40)  # women are left in ten sets alone
+    part, remaining = frame[left].reset_index(drop=True), groups.take(np.flatnonzero(left))
+    within = strata_of(part, remaining, paired=paired_columns(frame, groups))
+    assert within.name == "sets"
+    assert len(np.unique(within.strata)) == 60

@@ -27,7 +27,8 @@ from equipoise.report.dossier.policy import Bound, Policy
 from equipoise.report.findings import bias_rows
 from equipoise.report.sources import read_given
 from equipoise.report.verdict.judging import REPAIRED, BiasVerdict
-from equipoise.report.verdict.outcomes import Conclusion
+from equipoise.report.verdict.outcomes import Conclusion, read_row
+from equipoise.report.verdict.sizes import size_words
 
 from .folders import folder, of_sets, row
 
@@ -792,3 +793,11 @@ def test_of_three_groups_a_preference_has_the_size_of_its_own_pair(tmp_path):
     text = verdict_of([first, folder(tmp_path / "y", rows, model="y")]).text
     assert "y, asked the same, prefers pictures labelled medium to their twins by 0.35 spreads" in text
     assert "between dark and medium" in text
+
+
+def test_a_size_within_chance_stands_beside_its_own_interval():
+    numbers = {"value": 0.02, "null_mean": 0.05, "null_sd": 0.05, "ci_low": 0.0, "ci_high": 0.1, "n": 28}
+    reading = read_row(pd.Series({**numbers, "metric": "standard_gap_size"}), 0.7)
+    assert size_words(reading) == "0.02 spreads [0.00, 0.10]"  # not -0.03 beside the interval of 0.02
+    assert reading.beyond == pytest.approx(-0.03)
+    assert not read_row(reading.row, 0.001).detected  # chance gives more, whatever a p-value says

@@ -543,6 +543,19 @@ def test_errors_need_labels_of_the_same_table():
         error_rows(told, pd.DataFrame({"image_id": ["y"]}))
 
 
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_answers_about_people_with_several_images_are_tested_between_people(wrong):
+    people = np.repeat(np.arange(40), 3)
+    ids = [f"i{i}" for i in range(120)]
+    gender = np.where(people % 2 == 1, "male", "female")
+    answers = pd.DataFrame({"image_id": ids, "answer": np.where(gender == "male", "bad", "good")})
+    gender[:wrong] = "male"
+    frame = pd.DataFrame({"image_id": ids, "set_id": people.astype(str), "gender": gender})
+    rows = error_rows(answers, frame, by=["gender"])
+    (gap,) = [row for row in rows if row["metric"] == "answer_share_gap" and row["subject"] == "bad"]
+    assert gap["p_value"] < 0.01  # labels that moved inside people alone gave 1
+
+
 def test_the_published_table_of_a_detector_is_reached():
     """SocialCounterfactuals, Table 9: precision .99 and .96, recall .95 and .99 with support 549 and 589."""
     people = ["male"] * 549 + ["female"] * 589

@@ -31,7 +31,7 @@ def table_of(
     level: float = 0.95,
     most: int | None = None,
 ) -> str:
-    """One line per number: value, chance, excess, interval, p and n, and the published value where there is one.
+    """One line per number: value, interval, chance, excess, p and n, and the published value where there is one.
 
     Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
     ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
@@ -137,9 +137,9 @@ def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
         "favours": favoured(row),
         "k": _text(row["k"]),
         "value": plain(row["value"]),
+        heading: brackets(row["ci_low"], row["ci_high"]),  # beside what it is the interval of
         "chance": plain(row["null_mean"]),
         "excess": plain(row["excess"], sign=True),
-        heading: brackets(row["ci_low"], row["ci_high"]),
         "p": p_plain(row["p_value"]),
         _CORRECTED: p_plain(corrected_p(row)),
         "n": counted(row).replace(",", ""),

@@ -23,7 +23,7 @@ from equipoise.data.labels import set_names, set_numbers
 from equipoise.errors import InputError, closest
 from equipoise.measure.retrieval import Groups, with_partners
 from equipoise.measure.retrieval.blocks import Source
-from equipoise.measure.stats.exchange import MOSTLY
+from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, share_mixed
 
 __all__ = [
     "PLACEBO",
@@ -57,9 +57,10 @@ def strata(frame: pd.DataFrame, axes: Sequence[str], asked: Sequence[str]) -> ND
     """(N,) the combination of levels of the other axes of each image, -1 where such a level is missing.
 
     The other axes are those of ``axes`` and the columns ``placebo_*`` that are not in ``asked`` and that take more
-    than one value inside at least one set (``subject``, ``set_id``). Shuffling labels inside a set only among images
-    of the same code keeps a strong effect of one axis out of the null of another. All 0 where nothing else varies;
-    a table without sets has nothing that varies inside them.
+    than one value inside at least one set (``subject``, ``set_id``). Those that do in fewer than a tenth of the sets
+    have levels in these alone: a few wrong labels do not leave out all images whose level is not known. Shuffling
+    labels inside a set only among images of the same code keeps a strong effect of one axis out of the null of another.
+    All 0 where nothing else varies; a table without sets has nothing that varies inside them.
 
     >>> frame = pd.DataFrame({"set_id": ["s"] * 5, "gender": [*"fmfmf"], "race": ["x", "x", "y", "y", None]})
     >>> strata(frame, ["gender", "race"], ["gender"]).tolist()
@@ -75,12 +76,24 @@ def strata(frame: pd.DataFrame, axes: Sequence[str], asked: Sequence[str]) -> ND
         if not _varies(frame, axis):
             continue
         levels, names = pd.factorize(frame[axis], sort=True)
+        rare = _sets_of_several(frame, axis, levels)
+        if rare is not None:
+            levels = np.where(rare, levels, 0)
         missing |= levels < 0
         codes = codes * len(names) + levels
     codes[missing] = -1
     kept = ~missing
     codes[kept] = np.unique(codes[kept], return_inverse=True)[1]
     return codes
+
+
+def _sets_of_several(frame: pd.DataFrame, axis: str, levels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """(N,) the images of sets that show several levels; ``None`` where a tenth of the sets or more do."""
+    sets, known = set_numbers(frame), levels >= 0
+    if share_mixed(levels[known & (sets >= 0)], sets[known & (sets >= 0)]) >= LEAST_VARYING:
+        return None
+    kinds = frame[axis].groupby(sets).nunique()
+    return np.isin(sets, kinds.index[(kinds > 1) & (kinds.index >= 0)])
 
 
 def placebo_axes(frame: pd.DataFrame, config: AuditConfig, axes: Sequence[str]) -> tuple[str, ...]:
@@ -270,14 +283,17 @@ def moving_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDA
 def shuffled_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDArray[np.int64] | None:
     """:func:`moving_cells`, or ``None`` where whole sets are to exchange their labels: few or none show two groups.
 
-    Labels then move inside the few. Where other axes vary in these, only cells keep gender from moving across tones.
+    Labels then move inside the few. Where other axes vary in these, the few keep their cells, so that gender does not
+    move across tones, and all others share one number: with the sets as clusters, they exchange their labels whole.
     """
     cells = moving_cells(frame, sets, axis)
     by_set = pd.DataFrame({"group": frame[axis].to_numpy(), "cell": cells}).groupby(sets).nunique()
     varied = by_set["group"] > 1
-    if varied.mean() <= MOSTLY and not (varied & (by_set["cell"] > 1)).any():
+    if varied.mean() > MOSTLY:
+        return cells
+    if not (varied & (by_set["cell"] > 1)).any():
         return None
-    return cells
+    return np.where(np.isin(sets, varied.index[varied]), cells, -1)
 
 
 def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:

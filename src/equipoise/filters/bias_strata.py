@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 
 from equipoise.data.labels import set_numbers
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, commonest, share_mixed
 
-__all__ = ["PLACEBO", "Within", "held_axes", "strata_of"]
+__all__ = ["PLACEBO", "Within", "held_axes", "paired_columns", "strata_of"]
 
 Codes = NDArray[np.int64]
 
 PLACEBO = "placebo_"
 """Columns with this beginning vary inside sets and are no group of people; they are held fixed too."""
+
+COLUMNS = {"set_id": "sets", "source_id": "sources"}
+"""Columns whose values are sets of images, and what these are called."""
+
+FOLLOWS = 0.05
+"""A column tells the group if to guess by it is wrong this much as often as to guess the largest group, or less."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,29 @@ def held_axes(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys([*axes, *placebos]) if name in frame]
 
 
-def strata_of(frame: pd.DataFrame, groups: Groups, others: Sequence[str] = ()) -> Within:
+def paired_columns(frame: pd.DataFrame, groups: Groups) -> list[str]:
+    """The columns whose sets are made to show several groups, and do not by a few wrong labels.
+
+    More than half of the sets of several images do, and a tenth or more of all.
+
+    >>> frame = pd.DataFrame({"set_id": [*"aabbc"], "source_id": [*"vvwxy"]})
+    >>> paired_columns(frame, Groups.from_values([*"fmfmf"])), paired_columns(frame, Groups.from_values([*"ffmmm"]))
+    (['set_id', 'source_id'], [])
+    """
+    columns = []
+    for column in COLUMNS:
+        codes = _codes(frame, column)
+        if codes is not None:
+            defined = groups.labels >= 0
+            mostly = share_mixed(groups.labels[defined], codes[defined]) > MOSTLY
+            if mostly and (_kinds(codes, groups)[1] > 1).mean() >= LEAST_VARYING:
+                columns.append(column)
+    return columns
+
+
+def strata_of(
+    frame: pd.DataFrame, groups: Groups, others: Sequence[str] = (), *, paired: Collection[str] | None = None
+) -> Within:
     """What images may be exchanged with: the set or the source if its images show several groups, else the subject.
 
     ``others`` are the columns of the other axes. Images exchange labels only with those of the same set and the same
@@ -53,7 +82,11 @@ def strata_of(frame: pd.DataFrame, groups: Groups, others: Sequence[str] = ()) -
     partner, or without a level on another axis, stays as it is. Where all images of a set show the same group, whole
     sets are exchanged within their subject, and what is even is the rate of the images of the subject with the same
     levels. Sets with the same ``link`` show the same people, and their labels move together. Another axis that
-    follows the groups (every one of its levels has one group only) cannot be held fixed and is left out.
+    follows the groups (nearly every one of its levels has one group only) cannot be held fixed and is left out.
+
+    No single label decides: sets of one group are exchanged whole unless most are made to show several, and labels
+    move inside the few that do. ``paired`` are the :func:`paired_columns` of the whole table where ``frame`` is what
+    filters have left of it: a set that has lost its other group is not of one group.
 
     >>> frame = pd.DataFrame({"set_id": ["a"] * 4, "subject": ["s"] * 4, "tone": ["x", "x", "y", "y"]})
     >>> strata_of(frame, Groups.from_values(["f", "m", "f", "m"]), ["tone"]).strata.tolist()
@@ -68,7 +101,8 @@ def strata_of(frame: pd.DataFrame, groups: Groups, others: Sequence[str] = ()) -
     place = "subjects" if subjects is not None else "the table"
     base = np.zeros(len(frame), dtype=np.int64) if subjects is None else subjects
     kept = [axis for axis in others if _can_be_held(frame[axis], groups)]
-    for column, name in (("set_id", "sets"), ("source_id", "sources")):
+    made_of_several = paired_columns(frame, groups) if paired is None else paired
+    for column, name in COLUMNS.items():
         codes = _codes(frame, column)
         if codes is None:
             continue
@@ -76,9 +110,9 @@ def strata_of(frame: pd.DataFrame, groups: Groups, others: Sequence[str] = ()) -
         if not (sizes > 1).any():
             continue
         links = _links(frame, codes)
-        if (kinds > 1).any():
-            varying = [axis for axis in kept if _varies(frame[axis], codes)]
-            return _inside(codes, _levels(frame, varying), groups, links, _told(name, varying))
+        if column in made_of_several and (kinds[sizes > 1] > 1).mean() >= LEAST_VARYING:
+            varying, levels = _levels_inside(frame, kept, codes)
+            return _inside(codes, levels, groups, links, _told(name, varying))
         return _whole(frame, groups, codes, base, kept, links, (place, name))
     return Within(_together(base, _levels(frame, kept)), _told(place, kept))
 
@@ -89,7 +123,9 @@ def _inside(codes: Codes, levels: Codes, groups: Groups, links: Codes | None, na
     if links is None:
         return Within(cells, name, clusters=codes)
     strata = _together(links, levels)
-    units = _together(strata, groups.labels.astype(np.int64))
+    together = _together(strata, groups.labels.astype(np.int64))
+    alone = ~_several(links, codes)  # in a set without a link every image moves by itself
+    units = _together(together, np.where(alone, np.arange(len(codes)), 0))
     return Within(strata, f"{name}, linked sets together", units, cells, links)
 
 
@@ -102,20 +138,36 @@ def _whole(
     links: Codes | None,
     names: tuple[str, str],
 ) -> Within:
-    """Whole sets exchange their label within the subject and the levels that a set has throughout."""
-    units = codes if links is None else links
-    fixed = [axis for axis in others if not _varies(frame[axis], units)]
-    cells = _together(base, _levels(frame, others))
+    """Whole sets exchange their label within the subject and the levels that a set has throughout.
+
+    Labels move inside the few sets that show several groups, and with links inside the few links.
+    """
     place, name = names
-    described = _told(f"{place}, whole {name} at a time", fixed)
+    units = codes if links is None else links
+    fixed = [axis for axis in others if not _varied(frame[axis], units, MOSTLY)]
+    levels = _levels(frame, fixed)
+    throughout = commonest(units, levels)
+    outside, cells = _together(base, throughout), _together(base, _levels(frame, others))
+    labels, defined = groups.labels.astype(np.int64), groups.labels >= 0
+    mixed = _several(units, labels, defined)
     if links is None:
-        return Within(_together(base, _levels(frame, fixed)), described, codes, cells, codes)
-    _, kinds = _kinds(links, groups)
-    described = _told(f"whole {name} at a time, linked ones together", fixed)
-    if (kinds > 1).any():  # the same people, made as each group in sets of their own: those sets are exchanged
-        units = _together(links, groups.labels.astype(np.int64))
-        return Within(_together(links, _levels(frame, fixed)), described, units, cells, links)
-    return Within(_levels(frame, fixed), described, links, cells, links)
+        inside = _together(codes, _levels_inside(frame, others, codes)[1])
+        each = np.where(mixed, len(codes) + np.arange(len(codes)), codes)
+        told = _told(f"{place}, whole {name} at a time", fixed)
+        return Within(_either(mixed, inside, outside), told, each, _either(mixed, inside, cells), codes)
+    linked = _several(links, codes)
+    by_link = pd.Series(mixed[linked & defined]).groupby(links[linked & defined]).first()
+    if by_link.mean() > MOSTLY:  # the same people, made as each group in sets of their own
+        mixed = np.ones_like(mixed)
+    each = _together(links, np.where(mixed, labels, -2))
+    outside = _either(~linked, outside, throughout)  # linked sets are of many subjects
+    strata = _either(mixed, _together(links, levels), outside)
+    return Within(strata, _told(f"whole {name} at a time, linked ones together", fixed), each, cells, links)
+
+
+def _either(which: NDArray[np.bool_], first: Codes, second: Codes) -> Codes:
+    """(n,) ``first`` where ``which`` is true, numbered after ``second``."""
+    return np.where(which, int(second.max(initial=0)) + 1 + first, second)
 
 
 def _told(name: str, held: Sequence[str]) -> str:
@@ -129,15 +181,51 @@ def _kinds(codes: Codes, groups: Groups) -> tuple[Codes, Codes]:
     return np.asarray(together.size(), dtype=np.int64), np.asarray(together.nunique(), dtype=np.int64)
 
 
-def _varies(column: pd.Series, codes: Codes) -> bool:
-    return bool((column.groupby(codes).nunique() > 1).any())
+def _several(codes: Codes, values: Codes, counted: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """(n,) whether the set of each image shows several ``values`` (n,), among those ``counted``."""
+    rows = np.ones(len(codes), dtype=bool) if counted is None else counted
+    kinds = pd.Series(values[rows]).groupby(codes[rows]).nunique()
+    return np.isin(codes, kinds.index[kinds > 1])
+
+
+def _varied(column: pd.Series, codes: Codes, share: float) -> bool:
+    """Whether a column has several levels in more than this share of the sets of several images with a level."""
+    levels = pd.factorize(column)[0]
+    return share_mixed(levels[levels >= 0], codes[levels >= 0]) > share
+
+
+def _levels_inside(frame: pd.DataFrame, axes: Sequence[str], codes: Codes) -> tuple[list[str], Codes]:
+    """The axes that vary inside sets, and (n,) numbers for their levels.
+
+    An axis that varies in fewer than a tenth of the sets has levels in these alone: elsewhere they would only keep
+    images still whose level is not known.
+    """
+    varying, levels = [], np.zeros(len(frame), dtype=np.int64)
+    for axis in axes:
+        there = _codes(frame, axis)
+        if there is None:
+            continue
+        varied = _several(codes, there, frame[axis].notna().to_numpy())
+        if varied.any():
+            varying.append(axis)
+            held = np.ones_like(varied) if _varied(frame[axis], codes, LEAST_VARYING) else varied
+            levels = _together(levels, np.where(held, there, -1))
+    return varying, levels
 
 
 def _can_be_held(column: pd.Series, groups: Groups) -> bool:
-    """Whether some level of the column has two groups; a column that tells the group leaves nothing to exchange."""
+    """Whether levels of the column have two groups; a column that tells the group leaves nothing to exchange."""
     defined = groups.labels >= 0
-    kinds = pd.Series(groups.labels[defined]).groupby(column.astype(object).to_numpy()[defined]).nunique()
-    return bool((kinds > 1).any())
+    labels, levels = groups.labels[defined], pd.factorize(column[defined])[0]
+    known = levels >= 0
+    if not known.any():
+        return False
+    counts = np.bincount(
+        levels[known] * groups.n_groups + labels[known], minlength=groups.n_groups * (levels.max() + 1)
+    )
+    counts = counts.reshape(-1, groups.n_groups)
+    wrong, by_largest = (counts.sum(axis=1) - counts.max(axis=1)).sum(), counts.sum() - counts.sum(axis=0).max()
+    return bool(wrong > FOLLOWS * by_largest)
 
 
 def _levels(frame: pd.DataFrame, axes: Sequence[str]) -> Codes:

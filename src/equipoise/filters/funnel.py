@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise.data.labels import set_numbers
 from equipoise.engine.progress import Heartbeat
 from equipoise.filters.bias import BiasTest, bias_test
-from equipoise.filters.bias_strata import held_axes, strata_of
+from equipoise.filters.bias_strata import held_axes, paired_columns, strata_of
 from equipoise.formatting import brackets, p_plain, plain, text_table
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.notes import note
@@ -246,13 +246,15 @@ def _tested(
     seed: int,
 ) -> list[TestedStep]:
     tests: list[TestedStep] = []
+    paired = {groups.axis: paired_columns(frame, groups) for groups in _groupings(frame, axes)}
     for number, outcome in enumerate(stages(outcomes)):
         asked = outcome.before & outcome.judged
         if not asked.any():
             continue
         part = frame[asked].reset_index(drop=True)
         for groups in _groupings(part, axes):
-            within = strata_of(part, groups, [axis for axis in fixed if axis not in groups.axis.split(JOINED)])
+            others = [axis for axis in fixed if axis not in groups.axis.split(JOINED)]
+            within = strata_of(part, groups, others, paired=paired.get(groups.axis))
             for what, y in _outcomes(outcome, asked):
                 test = bias_test(y, groups, within, draws=draws, seed=seed + number)
                 if test is not None:

@@ -24,6 +24,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.agreement import cohen_kappa
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import mostly_mixed
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.shares import pair_probability, share_estimate
 from equipoise.review.labels import accepted_images, labels_frame, majority
@@ -79,38 +80,39 @@ def error_rows(
     stages = [("before", joined)]
     if stays is not None:
         stages.append(("after", joined[stays.reindex(joined["image_id"]).to_numpy(dtype=bool)]))
-    clustered = [(stage, part, *_clusters_of(frame, part["image_id"])) for stage, part in stages if len(part)]
+    clustered = [(stage, part, _clusters_of(frame, part["image_id"])) for stage, part in stages if len(part)]
     rows = []
     for answer in sorted(joined["answer"].unique()):
-        for stage, part, clusters, sets in clustered:
+        for stage, part, clusters in clustered:
             hits = (part["answer"] == answer).to_numpy(dtype=np.float64)
             keys = {"variant": stage, "subject": str(answer)}
             rows.append(share_estimate(hits, clusters=clusters).row(metric="answer_share", **keys))
             for axis in by:
-                rows += _by_group(hits, part[axis], axis, clusters, sets, keys, draws, seed)
+                rows += _by_group(hits, part[axis], axis, clusters, keys, draws, seed)
     return rows
 
 
-def _clusters_of(frame: pd.DataFrame, ids: pd.Series[str]) -> tuple[Any, bool]:
-    """What keeps the images of these ``ids`` together (None: each stands alone), and whether that is their sets."""
+def _clusters_of(frame: pd.DataFrame, ids: pd.Series[str]) -> Any:
+    """What keeps the images of these ``ids`` together: their sets, or else their sources; None: each stands alone."""
     known = frame["image_id"].astype(str)
     if "set_id" in frame:
         sets = pd.Series(set_names(frame), index=known).reindex(ids)
         if sets.notna().all():
-            return sets.to_numpy(), True
+            return sets.to_numpy()
     keys = origins(frame)
-    return (None if keys is None else _shared(pd.Series(keys, index=known).reindex(ids).to_numpy(dtype=str))), False
+    return None if keys is None else _shared(pd.Series(keys, index=known).reindex(ids).to_numpy(dtype=str))
 
 
 def _by_group(
-    hits: Any, labels: pd.Series[Any], axis: str, clusters: Any, sets: bool, keys: dict[str, str], draws: int, seed: int
+    hits: Any, labels: pd.Series[Any], axis: str, clusters: Any, keys: dict[str, str], draws: int, seed: int
 ) -> list[dict[str, Any]]:
     read = read_labels(labels.tolist())
     if len(read.names) < 2:
         return []
     groups = Groups(read.codes.astype(np.int32), read.names, axis=axis)
-    paired = sets or (clusters is not None and (pd.Series(read.codes).groupby(clusters).nunique() > 1).any())
-    within = clusters if paired else None
+    defined = groups.defined
+    paired = clusters is not None and mostly_mixed(groups.labels[defined], clusters[defined])
+    within = clusters if paired else None  # sets of one group each, such as people, exchange it as wholes
     means = group_means(
         hits, groups, clusters=clusters, shuffle_within=within, share=True, permutations=draws, seed=seed
     )

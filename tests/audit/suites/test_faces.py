@@ -225,6 +225,19 @@ def test_one_set_of_two_groups_does_not_hold_the_others():
     assert rows(found, "self_similarity_gap").iloc[0].p_value < 0.05
 
 
+def test_one_wrong_label_among_tones_does_not_hold_the_other_sets():
+    rng = np.random.default_rng(9)
+    frame = faces(120, gender=["Female"] * 4 + ["Male"] * 4, tone=["light", "dark"])
+    frame["set_id"] = [f"s{i // 4}" for i in range(120)]
+    frame.loc[0, "gender"] = "Male"
+    images = rng.normal(size=(120, 8)) + np.where(frame["gender"] == "Male", 2.0, 0.3)[:, None]
+    found = SUITE.measure(with_vectors(frame, images, rng), FAST)
+    assert "gender: the group varies inside 1 of 30 sets; the others exchange it" in found.notes
+    shown = found.frame()
+    gap = shown[(shown["metric"] == "self_similarity_gap") & (shown["axis"] == "gender")].iloc[0]
+    assert gap.p_value < 0.05
+
+
 def test_own_prompts_are_the_templates():
     frame = faces(4)
     config = AuditConfig(prompts=("a drawing of a {}", "the {}", "sketch: {}"))

@@ -152,3 +152,14 @@ def test_the_fair_clip_recognises_the_world(world, fair_clip, tmp_path):
     verdict = settings.judge(RemainingImages(world, models=Models(encoder=fair_clip), folder=tmp_path))
     assert (verdict.scores["detect_gender"] > 0).mean() > 0.8
     assert "confusions_subject" in verdict.files
+
+
+def test_one_wrong_label_does_not_make_an_axis_one_that_must_be_seen(images, embedded):
+    rows = [{"image_id": f"{s}-{g}", "set_id": f"s{s}", "gender": g, "race": "Asian"} for s in range(20) for g in "fm"]
+    rows[0]["race"] = "Black"
+    e = np.eye(4)
+    spec = embedded("v", [row["image_id"] for row in rows], np.tile(e[:2], (20, 1)), ["F", "M"], e[:2])
+    step = Detectability(prompts={"gender": {"f": "F", "m": "M"}}, look_at_subject=False)
+    verdict = step.judge(RemainingImages(images(pd.DataFrame(rows)), models=Models(encoder=spec)))
+    assert list(verdict.scores) == ["detect_gender"]
+    assert not verdict.dropped.any()

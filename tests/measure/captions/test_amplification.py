@@ -505,3 +505,24 @@ def test_a_word_that_is_named_twice_counts_once():
     once = ba_of_captions(told, who, told, said, words=["bike"], **FEW)
     assert once.estimate.value == pytest.approx(0.15)
     assert ba_of_captions(told, who, told, said, words=["bike", "bike"], **FEW).estimate == once.estimate
+
+
+@pytest.mark.parametrize("shared", [0, 1])
+def test_one_image_on_both_sides_does_not_hold_the_others(shared):
+    rng = np.random.default_rng(0)
+    who, named = rng.choice(["f", "m"], (2, 300))
+    told = [["bike"] if rng.random() < (0.65 if group == "m" else 0.35) else ["cup"] for group in who]
+    said = [["bike"] if rng.random() < (0.9 if group == "m" else 0.1) else ["cup"] for group in named]
+    found = ba_of_captions(
+        told,
+        Groups.from_values(who),
+        said,
+        Groups.from_values(named),
+        words=["bike", "cup"],
+        reference_images=[f"r{i}" for i in range(300)],
+        predicted_images=[f"r{i}" if i < shared else f"p{i}" for i in range(300)],
+        draws=199,
+        replicates=50,
+    )
+    assert found.estimate.null_mean == pytest.approx(0.0, abs=0.05)
+    assert found.estimate.p_value < 0.02

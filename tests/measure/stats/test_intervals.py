@@ -227,7 +227,7 @@ class TestGroupMeans:
         for clusters in (None, np.r_[np.arange(60) // 2, 0], np.r_[np.arange(60) // 2, 99]):
             gap = group_means(values, groups, clusters=clusters, permutations=9).gap
             assert bounds(gap) == (None, None)
-            assert gap.notes == ("z minus a", "no interval: one of the two groups has one independent unit")
+            assert {"z minus a", "no interval: one of the two groups has one independent unit"} <= set(gap.notes)
 
     def test_a_group_in_one_cluster_has_none(self):
         keys = np.repeat(np.arange(11), 5)

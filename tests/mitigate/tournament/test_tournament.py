@@ -2,8 +2,11 @@
 
 import json
 import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from safetensors.numpy import save_file
@@ -11,12 +14,14 @@ from safetensors.numpy import save_file
 from equipoise.data import Table, read_results
 from equipoise.engine import Asking
 from equipoise.errors import InputError
-from equipoise.mitigate import Projection, fit_on_table, save
+from equipoise.mitigate import Bend, Projection, fit_on_table, repaired, save
 from equipoise.mitigate.conformance import PlantedVectors
+from equipoise.mitigate.protocol import Queries
 from equipoise.mitigate.tournament import TournamentSettings, tournament
 from equipoise.mitigate.tournament.contenders import contenders, recorded_subjects
-from equipoise.mitigate.tournament.pools import encoded
-from equipoise.mitigate.tournament.running import splits_of
+from equipoise.mitigate.tournament.judging import _evidence, repair_by
+from equipoise.mitigate.tournament.pools import Encoded, EncodedPool, encoded
+from equipoise.mitigate.tournament.running import splits_of, varying_axes
 from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow, best_training_free, finding, front
 from equipoise.mitigate.tournament.showing import published_rows
 
@@ -299,3 +304,46 @@ def test_published_numbers_stand_beside_models_of_that_name():
     ]
     assert clipped == [0.23, 0.22, 0.22]
     assert {row.row for row in published_rows("hf:facebook/flava-full")} == {"FLAVA pretrained", "FLAVA debiased"}
+
+
+def test_one_wrong_label_does_not_show_an_axis_that_sets_do_not_vary():
+    frame = pd.DataFrame({"subject": "s", "set_id": np.repeat(np.arange(20), 2).astype(str), "gender": [*"fm"] * 20})
+    frame["age"] = "old"
+    frame.loc[0, "age"] = "young"
+    assert varying_axes(frame, ["gender", "age", "tone"]) == ["gender"]
+    frame.loc[:7:2, "age"] = "young"  # four sets of twenty
+    assert varying_axes(frame, ["gender", "age"]) == ["gender", "age"]
+
+
+class Speaking(Leaning):
+    """The same as an encoder, which can be asked for any text."""
+
+    logit_scale = 1.0
+    image_vectors = text_vectors = None
+
+    def encode_texts(self, texts):
+        rows = np.stack([self._text(text) + 0.5 * self._draw(text) for text in texts]).astype(np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def encode_images(self, images):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("by_subject", [True, False])
+def test_texts_are_changed_as_behind_the_model(by_subject):
+    """Usefulness too is that of both steps of bend, which users get, and not of its second alone."""
+    model, rng = Speaking(), np.random.default_rng(0)
+    images = rng.normal(size=(40, model.width)).astype(np.float32)
+    remedy = Bend(nearest=5).fit(images, {"gender": ["female", "male"] * 20})
+    stored = SimpleNamespace(model=model, text_vectors=model.encode_texts)
+    pool = EncodedPool(pd.DataFrame({"image_id": [*"ab"], "subject": ["job1", "job2"]}), images[:2])
+    everything = Encoded(pool, None, stored, "a photo of a {}")
+    texts = ["a photo of a job1", "a photo of a job2", "a woman job1 runs"]
+    evidence = _evidence(everything, pool, repair_by(remedy, everything), texts, by_subject=by_subject)
+    expected = repaired(model, remedy).encode_texts(texts)
+    assert evidence.text_vectors(texts, "utility") == pytest.approx(expected, abs=1e-6)
+    second = remedy.transform(model.encode_texts(texts), "text", Queries(texts))
+    assert np.abs(second - expected).max() > 0.01  # the first step matters
+    vectors_alone = replace(everything, stored=SimpleNamespace(model=Leaning(), text_vectors=model.encode_texts))
+    evidence = _evidence(vectors_alone, pool, repair_by(remedy, vectors_alone), texts, by_subject=by_subject)
+    assert evidence.text_vectors(texts, "utility") == pytest.approx(second, abs=1e-6)

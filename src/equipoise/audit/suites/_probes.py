@@ -73,7 +73,7 @@ def own_text_means(
     """Mean of each group's own column of ``worth`` (n, G) over its own images, against everybody's images.
 
     ``worth[i, g]`` in [0, 1] is what image i would count if it were of group g. Null: labels shuffled (inside
-    ``shuffle_within`` where given, else as whole clusters) and every image asked with the text of its new group. A
+    ``shuffle_within`` where given, and as whole clusters) and every image asked with the text of its new group. A
     model that is blind to the groups has no excess, however unlike its texts are; nor has the gap. ``clusters`` (n,)
     are not independent.
 

@@ -26,6 +26,7 @@ from equipoise.errors import InputError
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import MOSTLY
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 from equipoise.pace import stages
 from equipoise.text.templates.persons import (
@@ -95,8 +96,8 @@ class _Axis:
     clusters: NDArray[Any] | None
     """The same by name."""
     shuffled_in: NDArray[Any] | None
-    """Set and levels of the other axes, where the axis varies inside most sets: labels are shuffled inside these.
-    Elsewhere whole sets exchange their labels."""
+    """Set and levels of the other axes, where the axis varies inside the set: labels are shuffled inside these.
+    Elsewhere whole sets exchange their labels (:func:`equipoise.audit.subjects.shuffled_cells`)."""
 
     @classmethod
     def of(cls, findings: Findings, evidence: Evidence, config: AuditConfig, axis: str) -> _Axis:
@@ -115,9 +116,9 @@ class _Axis:
         if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
             sets, clusters = set_numbers(frame), set_names(frame)
             shuffled_in = shuffled_cells(frame, sets, axis)
-            if shuffled_in is None:
-                several = int((frame.groupby(sets)[axis].nunique() > 1).sum())
-                few = f"the group varies inside {several} of {len(np.unique(sets)):,} sets; the others exchange it"
+            n_sets, several = len(np.unique(sets)), int((frame.groupby(sets)[axis].nunique() > 1).sum())
+            if several <= MOSTLY * n_sets:
+                few = f"the group varies inside {several} of {n_sets:,} sets; the others exchange it"
                 none = "the group does not vary inside the sets, so whole sets exchange it"
                 findings.note(f"{axis}: {few if several else none}")
             if "link" in frame and frame["link"].notna().all():

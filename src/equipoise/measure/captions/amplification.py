@@ -225,8 +225,9 @@ def ba_of_captions(
     Occurrences are counted once per caption; only ratios enter, so five references may stand against one prediction.
 
     Null: the model's caption of an image exchanged with one of its references at random (captions of the same
-    image are alike, so the exchange stays inside it, given the images' ids on both sides); without an image on
-    both sides, whole images are exchanged. Two-sided. Interval: bootstrap over images, moved by its own bias.
+    image are alike, so the exchange stays inside it, given the images' ids on both sides); where fewer than a tenth
+    of the images are on both sides, the others are exchanged whole. Two-sided. Interval: bootstrap over images, moved
+    by its own bias.
 
     >>> told = [["bike"], ["bike"], ["cup"], ["cup"]] * 10
     >>> who = Groups.from_values(["m", "m", "f", "m"] * 10)

@@ -22,7 +22,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks
 from equipoise.measure.stats.bootstrap import no_width_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import LEAST_VARYING, in_clusters, permuted_labels
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import Alternative, p_values
 
@@ -121,7 +121,10 @@ class TwoSides:
         return sides[0], sides[1]
 
     def exchanged(self, draws: int, rng: np.random.Generator, statistic: Statistic) -> Floats:
-        """(R,) ``statistic`` with the sides dealt anew inside each image; between images if none has both sides."""
+        """(R,) ``statistic`` with the sides dealt anew inside each image.
+
+        Where fewer than a tenth have both sides, the others, of one side each, change sides as wholes.
+        """
         as_count(draws, "draws")
         reference, predicted, fixed = self.totals()
         total = reference + predicted
@@ -137,7 +140,8 @@ class TwoSides:
         ours = np.bincount(self.images, self.predicted, minlength=self.n_images)
         both = (ours > 0) & (ours < counts)
         n = len(self.images)
-        if both.any() and (ours[both] == 1).all():
+        paired = both.mean() >= LEAST_VARYING  # and not by a few images that both sides happen to have
+        if paired and (ours[both] == 1).all():
             order = np.argsort(self.images, kind="stable")
             starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
             fixed_rows = np.flatnonzero(self.predicted & ~both[self.images])
@@ -148,15 +152,13 @@ class TwoSides:
                 pointers = np.arange(size + 1) * columns.shape[1]
                 yield sparse.csr_matrix((np.ones(columns.size), columns.ravel(), pointers), (size, n))
             return
-        if both.any():
-            within: NDArray[np.intp] | None = self.images
-            labels = self.predicted.astype(np.int8)
-            for block in permuted_labels(labels, draws, rng, within):
+        if paired:
+            for block in permuted_labels(self.predicted.astype(np.int8), draws, rng, self.images):
                 yield sparse.csr_matrix(block.astype(np.float64))
             return
-        # no image on both sides: whole images change sides
-        for block in permuted_labels((ours > 0).astype(np.int8), draws, rng):
-            yield sparse.csr_matrix(block[:, self.images].astype(np.float64))
+        exchange = in_clusters(self.predicted.astype(np.int8), self.images)
+        for block in exchange.draws(draws, rng):
+            yield sparse.csr_matrix(block[:, exchange.unit].astype(np.float64))
 
 
 def image_keys(images: Sequence[Hashable], n: int) -> NDArray[np.intp]:

@@ -116,7 +116,8 @@ def statistics_by_group(
 ) -> GroupStatistics:
     """The gap between groups in each column of ``values`` (n, m), against shuffled groups; Holm over the columns.
 
-    ``shuffle_within`` (n,): shuffle inside a set or subject, where the images of a set differ by the group alone.
+    ``shuffle_within`` (n,): shuffle inside a set or subject, where the images of a set differ by the group alone;
+    ``clusters`` (n,) inside these, such as images of one person, exchange their labels as wholes.
 
     >>> groups = Groups.from_values(["a", "a", "b", "b"])
     >>> found = statistics_by_group([[0.1], [0.2], [0.8], [0.9]], ["brightness"], groups)

@@ -94,7 +94,7 @@ def linear_probe(
     Features are standardised inside each fold; "logistic" is multinomial logistic regression with L2 penalty 1 /
     ``strength`` and balanced classes, "ridge" least squares on the one-hot groups (as good for most embeddings,
     and far cheaper to permute). ``clusters`` (n,) keep related images (a set, a source image) in one fold. AUC
-    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given, else clusters
+    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given; clusters
     exchange theirs as wholes) and the probe trained anew, ``permutations`` times; 0 leaves the null at its
     theoretical mean without a p-value. The interval is for a probe trained on as many images as a fold leaves,
     whichever these are (:mod:`equipoise.measure.embedding.probe_error`).

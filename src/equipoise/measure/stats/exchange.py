@@ -25,12 +25,14 @@ __all__ = [
     "Exchange",
     "LabelShuffler",
     "codes",
+    "commonest",
     "in_clusters",
     "in_pools",
     "in_sets",
     "keys_of",
     "mostly_mixed",
     "permuted_labels",
+    "share_mixed",
     "shuffled_clusters",
     "shuffled_labels",
     "with_partners",
@@ -95,6 +97,21 @@ def codes(*keys: NDArray[Any]) -> Codes:
         part = np.unique(key, return_inverse=True)[1].astype(np.int64)
         joint = np.unique(joint * (int(part.max(initial=0)) + 1) + part, return_inverse=True)[1].astype(np.int64)
     return joint
+
+
+def commonest(clusters: Codes, values: Codes) -> Codes:
+    """(n,) the value that most items of each item's cluster have; of equals the lowest.
+
+    >>> commonest(np.array([0, 0, 0, 1, 1]), np.array([7, 5, 7, 9, 8])).tolist()
+    [7, 7, 7, 8, 8]
+    """
+    cluster = codes(clusters)
+    joint = codes(cluster, values)
+    first = _first(joint)
+    order = np.lexsort((-values[first], np.bincount(joint), cluster[first]))  # each cluster's commonest comes last
+    shared = np.empty(int(cluster.max(initial=-1)) + 1, dtype=np.int64)
+    shared[cluster[first][order]] = values[first][order]
+    return np.asarray(shared[cluster], dtype=np.int64)
 
 
 def with_partners(groups: Groups, sets: ArrayLike, strata: ArrayLike | None, links: ArrayLike) -> Groups:
@@ -319,6 +336,18 @@ def mostly_mixed(labels: NDArray[Any], clusters: NDArray[Any]) -> bool:
     return len(labels) > 0 and bool((~_one_label(codes(clusters), labels.astype(np.int32))).mean() > MOSTLY)
 
 
+def share_mixed(labels: NDArray[Any], clusters: NDArray[Any]) -> float:
+    """Of the clusters of several items the share that hold several labels; 0 where each has one item.
+
+    >>> share_mixed(np.array([0, 1, 1, 1, 0]), np.array([5, 5, 6, 6, 7]))
+    0.5
+    """
+    cluster = codes(clusters)
+    several = np.bincount(cluster) > 1
+    mixed = ~_one_label(cluster, codes(labels).astype(np.int32))[: len(several)]
+    return float(mixed[several].mean()) if several.any() else 0.0
+
+
 def shuffled_labels(
     labels: NDArray[Any],
     count: int,
@@ -326,18 +355,29 @@ def shuffled_labels(
     within: NDArray[Any] | None = None,
     clusters: NDArray[Any] | None = None,
 ) -> Iterator[NDArray[Any]]:
-    """Blocks (b, n) of ``labels`` (n,): inside ``within`` where given, else as whole ``clusters``, else all.
+    """Blocks (b, n) of ``labels`` (n,): inside ``within`` where given, else over all, and as whole ``clusters``.
+
+    With both, clusters exchange inside ``within`` as :func:`shuffled_clusters` says, or, where each stratum lies in one
+    cluster (paired data), labels move freely inside strata.
 
     >>> [len(block) for block in shuffled_labels(np.array([0, 1]), 3, np.random.default_rng(0))]
     [3]
     """
-    if within is None and clusters is not None:
-        return shuffled_clusters(labels, clusters, count, rng)
-    return permuted_labels(labels, count, rng, within)
+    if clusters is None:
+        return permuted_labels(labels, count, rng, within)
+    if within is not None:
+        n_clusters, n_strata = int(codes(clusters).max(initial=-1)), int(codes(within).max(initial=-1))
+        if n_clusters + 1 == len(labels) or int(codes(within, clusters).max(initial=-1)) == n_strata:
+            return permuted_labels(labels, count, rng, within)
+    return shuffled_clusters(labels, clusters, count, rng, within)
 
 
 def shuffled_clusters(
-    labels: NDArray[Any], clusters: NDArray[Any], count: int, rng: np.random.Generator
+    labels: NDArray[Any],
+    clusters: NDArray[Any],
+    count: int,
+    rng: np.random.Generator,
+    within: NDArray[Any] | None = None,
 ) -> Iterator[NDArray[Any]]:
     """Blocks (b, n) of ``labels`` (n,) in which whole ``clusters`` (n,) have exchanged their labels.
 
@@ -345,27 +385,44 @@ def shuffled_clusters(
     on; in the others labels move inside. Where most hold several, clusters of the same size exchange all their labels,
     in random order. Labels shuffled item by item would take the images of one person for independent.
 
+    All this happens inside each stratum of ``within`` (n,) where it is given. A cluster of one label belongs to the
+    stratum of most of its items and stays whole; one of several labels is a cluster of its own in each stratum.
+
     >>> rng = np.random.default_rng(0)
     >>> block = next(shuffled_clusters(np.array([0, 0, 1, 1, 1, 1]), np.array([5, 5, 6, 6, 7, 7]), 50, rng))
     >>> bool((block[:, ::2] == block[:, 1::2]).all()), sorted(set(block.sum(axis=1).tolist()))
     (True, [4])
     """
-    if not mostly_mixed(labels, clusters):
-        exchange = in_clusters(labels, clusters)
-        alike = codes(exchange.block, np.floor(np.log2(np.bincount(exchange.unit))))
+    stratum = np.zeros(len(labels), dtype=np.int64) if within is None else _home_stratum(labels, clusters, within)
+    cluster = codes(stratum, clusters)
+    varied = ~_one_label(cluster, labels.astype(np.int32))[cluster]
+    if (np.bincount(codes(clusters), varied) > 0).mean() <= MOSTLY:
+        exchange = in_clusters(labels, cluster)
+        sizes = np.bincount(exchange.unit)
+        alike = codes(exchange.block, np.floor(np.log2(sizes)), stratum[_first(exchange.unit)])
         for block in permuted_labels(exchange.labels.astype(labels.dtype), count, rng, alike):
             yield block[:, exchange.unit]
         return
-    cluster = codes(clusters)
     sizes = np.bincount(cluster)
+    alike = codes(sizes, stratum[_first(cluster)])
     by_cluster = np.argsort(cluster, kind="stable")
     start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     for rows in row_blocks(count, len(labels)):
         drawn = rows.stop - rows.start
         shuffled = np.empty((drawn, len(labels)), dtype=labels.dtype)
-        for size in np.unique(sizes):
-            items = by_cluster[start[sizes == size][:, None] + np.arange(size)]
+        for kind in range(int(alike.max()) + 1):
+            mine = alike == kind
+            items = by_cluster[start[mine][:, None] + np.arange(sizes[mine][0])]
             order = rng.random((drawn, len(items))).argsort(axis=1)
             exchanged = rng.permuted(labels[items][order], axis=2)
             shuffled[:, items] = exchanged
         yield shuffled
+
+
+def _home_stratum(labels: NDArray[Any], clusters: NDArray[Any], within: NDArray[Any]) -> Codes:
+    """(n,) the stratum of each item; of a cluster of one label the stratum of most of its items (of equals the first).
+
+    A person seen in several strata must get one label in all of them, or the person's images count as independent.
+    """
+    cluster, stratum = codes(clusters), codes(within)
+    return np.where(_one_label(cluster, labels.astype(np.int32))[cluster], commonest(cluster, stratum), stratum)

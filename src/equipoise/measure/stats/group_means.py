@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 
+STILL = "no label can move under chance, so that the p-value says nothing: what could exchange labels shows one group"
+"""Said where every set shows one group, or clusters of two groups are never of similar size."""
+
+
 @dataclass(frozen=True)
 class GroupMeans:
     """One mean per group and the gap between the extreme groups."""
@@ -82,11 +86,11 @@ def group_means(
 ) -> GroupMeans:
     """Mean of ``values`` (n,) in each group, and the gap between highest and lowest.
 
-    Chance of the gap: labels shuffled over all images of a defined group, or only inside each set of
-    ``shuffle_within`` (n,) for paired data. The values of one of the ``clusters`` (n,) are not independent of each
-    other: without ``shuffle_within`` clusters exchange their labels as wholes, and a few that hold several groups
-    inside themselves. ``share`` says that the values are in [0, 1]; ``null_value`` is the chance level of a single
-    group's mean, where it has one.
+    Chance of the gap: labels shuffled over all images of a defined group, or only inside each set or stratum of
+    ``shuffle_within`` (n,). The values of one of the ``clusters`` (n,) are not independent of each other: clusters
+    exchange their labels as wholes (inside ``shuffle_within`` too), and a few that hold several groups inside
+    themselves. Paired data give the sets as both: labels then move inside each. ``share`` says that the values are in
+    [0, 1]; ``null_value`` is the chance level of a single group's mean, where it has one.
     The gap's interval is :func:`gap_interval`.
 
     >>> found = group_means([1.0, 0.0, 1.0, 1.0], Groups.from_values(["a", "a", "b", "b"]), share=True)
@@ -123,7 +127,7 @@ def group_means(
         n=int(groups.defined.sum()),
         n_groups=len(kept),
         dropped=dropped,
-        notes=(minus(highest, lowest), *why),
+        notes=(minus(highest, lowest), *gap.notes, *why),
     )
     return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
 
@@ -216,9 +220,11 @@ def _gap_estimate(
     keys = None if clusters is None else clusters[defined]
     observed = float(_gaps(labels[None], numbers, len(kept))[0])
     rng = np.random.default_rng(seed)
-    draws = np.concatenate(
-        [_gaps(block, numbers, len(kept)) for block in shuffled_labels(labels, permutations, rng, within, keys)]
-    )
+    parts, moved = [], False
+    for block in shuffled_labels(labels, permutations, rng, within, keys):
+        parts.append(_gaps(block, numbers, len(kept)))
+        moved = moved or bool((block != labels).any())
+    draws = np.concatenate(parts)
     tests = p_values(observed, draws, rng=rng)
     return Estimate(
         observed,
@@ -226,6 +232,7 @@ def _gap_estimate(
         null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
         p_value=tests.value,
         p_randomised=tests.randomised,
+        notes=() if moved else (STILL,),
         level=level,
     )
 

@@ -25,9 +25,10 @@ from equipoise.errors import InputError
 from equipoise.measure.counterfactual.sizes import standard_gap_sizes
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.mitigate.protocol import Queries
 from equipoise.mitigate.tournament.pools import Encoded, EncodedPool, some_subjects
 from equipoise.mitigate.tournament.settings import TournamentSettings
+from equipoise.mitigate.wrapping import queries_of
+from equipoise.models.protocols import Precomputed
 
 __all__ = ["AppliedRepair", "JudgedRepair", "judged", "no_repair", "repair_by"]
 
@@ -39,7 +40,7 @@ class AppliedRepair:
     """How vectors of images and texts are changed, and rankings; ``None`` where they are not."""
 
     images: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
-    texts: Callable[[Sequence[str], NDArray[np.float32], Any], NDArray[np.float32]] | None = None
+    texts: Callable[[Sequence[str], NDArray[np.float32]], NDArray[np.float32]] | None = None
     reranks: Any = None
 
 
@@ -49,12 +50,13 @@ def no_repair() -> AppliedRepair:
 
 
 def repair_by(remedy: Any, encoded: Encoded) -> AppliedRepair:
-    """What a fitted remedy does."""
+    """What a fitted remedy does, to every text what it does behind the model (:mod:`equipoise.mitigate.wrapping`)."""
     if not hasattr(remedy, "transform"):
         return AppliedRepair(reranks=remedy)
+    encode = None if isinstance(encoded.stored.model, Precomputed) else encoded.stored.text_vectors
 
-    def texts(words: Sequence[str], vectors: NDArray[np.float32], naming: Any) -> NDArray[np.float32]:
-        return np.asarray(remedy.transform(vectors, "text", Queries(list(words), naming)))
+    def texts(words: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(remedy.transform(vectors, "text", queries_of(remedy, words, encode)))
 
     return AppliedRepair(
         images=None if remedy.changes == "texts" else lambda vectors: np.asarray(remedy.transform(vectors, "image")),
@@ -104,21 +106,19 @@ def _evidence(
     repair: AppliedRepair,
     texts: Sequence[str],
     *,
-    named: bool,
+    by_subject: bool,
     ranked: bool = True,
 ) -> Evidence:
-    """Vectors as the repair leaves them, or scores where it re-ranks."""
+    """Vectors as the repair leaves them, or scores where it re-ranks, ``by_subject`` each one's images alone."""
     vectors = encoded.stored.text_vectors(texts)
     if repair.reranks is not None and ranked:
         units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        pools = None
-        if named:  # each subject's images are ranked by themselves
-            pools = pd.factorize(pool.frame["subject"], sort=True)[0]
+        pools = pd.factorize(pool.frame["subject"], sort=True)[0] if by_subject else None
         scores = repair.reranks.rescored(units @ pool.vectors.T, pool.vectors, pools)
         return Evidence(pool.frame, texts, model="", scores=scores.astype(np.float64))
     images = pool.vectors if repair.images is None else repair.images(pool.vectors)
     if repair.texts is not None:
-        vectors = repair.texts(texts, vectors, encoded.naming(texts) if named else None)
+        vectors = repair.texts(texts, vectors)
     return Evidence(pool.frame, texts, model="", image_vectors=images, text_vectors=vectors)
 
 
@@ -132,7 +132,7 @@ def _judge_sets(
     axes: Sequence[str],
 ) -> None:
     pool = some_subjects(encoded.sets, subjects)
-    evidence = _evidence(encoded, pool, repair, encoded.prompts(subjects), named=True)
+    evidence = _evidence(encoded, pool, repair, encoded.prompts(subjects), by_subject=True)
     for axis in axes:
         _add_skew(result, evidence, "sets", axis, subjects, k, config)
     if repair.reranks is not None:
@@ -167,7 +167,7 @@ def _judge_natural(
     if not present:
         result.notes.append("no natural image of a subject that is shown")
         return
-    evidence = _evidence(encoded, pool, repair, encoded.prompts(present), named=True)
+    evidence = _evidence(encoded, pool, repair, encoded.prompts(present), by_subject=True)
     for axis in axes:
         if axis in pool.frame and pool.frame[axis].nunique() > 1:
             _add_skew(result, evidence, "natural", axis, present, k, config)
@@ -221,13 +221,13 @@ def _judge_utility(
         {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
     )
     texts = [str(text) for text in suite.texts(frame, suite_config)]
-    plain = _measured(suite, _evidence(encoded, seen, repair, texts, named=False, ranked=False), suite_config)
+    plain = _measured(suite, _evidence(encoded, seen, repair, texts, by_subject=False, ranked=False), suite_config)
     measured: list[tuple[Findings, str | None]] = [(plain, None)]
     if repair.reranks is not None and not briefly:
         # Which class an image gets, and which text, no re-ranking of images changes.
         captions = _captions(frame)
         if captions is not None:
-            again = _measured(suite, _evidence(encoded, seen, repair, texts, named=False), suite_config)
+            again = _measured(suite, _evidence(encoded, seen, repair, texts, by_subject=False), suite_config)
             measured = [(plain, "text_to_image_recall"), (again, "")]
     for findings, without in measured:
         for row, queries in zip(findings.rows, findings.queries, strict=True):

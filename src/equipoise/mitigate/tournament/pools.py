@@ -17,7 +17,6 @@ from equipoise.audit.gather import labels_of
 from equipoise.data import Table
 from equipoise.data.labels import without_twins
 from equipoise.errors import InputError
-from equipoise.mitigate.prompts import named
 
 __all__ = ["Encoded", "EncodedPool", "KnownVectors", "encoded", "some_subjects"]
 
@@ -62,7 +61,6 @@ class Encoded:
     natural: EncodedPool | None
     stored: KnownVectors
     prompt: str
-    axis: str
 
     @property
     def utility(self) -> EncodedPool:
@@ -72,14 +70,6 @@ class Encoded:
     def prompts(self, subjects: Sequence[str]) -> list[str]:
         """The neutral text of each subject."""
         return [some[0] for some in neutral_prompts(subjects, [self.prompt])]
-
-    def naming(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """(m, G, d) the same texts with each group named; nothing where a group is no word before a noun."""
-        if self.axis != "gender":
-            return None
-        groups = sorted(map(str, self.sets.frame[self.axis].dropna().unique()))
-        every = [named(text, group) for text in texts for group in groups]
-        return self.stored.text_vectors(every).reshape(len(texts), len(groups), -1)
 
 
 def encoded(
@@ -104,7 +94,7 @@ def encoded(
             raise InputError(
                 f"{natural.path}: has no subject that {table.path} has, so that the two cannot be compared"
             )
-    pools = Encoded(sets, beside, stored, prompt, axis)
+    pools = Encoded(sets, beside, stored, prompt)
     stored.text_vectors(pools.prompts(sorted(map(str, sets.frame["subject"].dropna().unique()))))
     known = known_captions(pools.utility.frame)
     if any(known):

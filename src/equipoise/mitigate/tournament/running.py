@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from equipoise import engine
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
+from equipoise.data.labels import set_numbers
 from equipoise.data.results import write_results
 from equipoise.data.runs import Run, RunFolder, claimed, find_run
 from equipoise.data.sampling import split
 from equipoise.errors import InputError
+from equipoise.measure.stats.exchange import LEAST_VARYING, share_mixed
 from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.fitting import fit_on_table, held_out_subjects
 from equipoise.mitigate.keeping import load as load_remedy
@@ -30,11 +35,11 @@ from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.mitigate.tournament.showing import result_rows, table_of, written_page
 from equipoise.mitigate.wrapping import check_model
 
-__all__ = ["Splits", "Tournament", "splits_of", "tournament"]
+__all__ = ["Splits", "Tournament", "splits_of", "tournament", "varying_axes"]
 
 Say = Callable[[str], None]
 WORK = "_work"
-ROWS = 2
+ROWS = 3
 """The edition of what a row holds: rows that a run of another edition kept are judged again."""
 
 
@@ -163,7 +168,8 @@ class _Field:
         self.model = model
         self.work = home.folder / WORK
         self.encoded = encoded(model, table, natural, how.prompt, how.axis, asking)
-        self.axes = [how.axis, *(a for a in table.axes if a != how.axis and self._varies(a))]
+        others = [axis for axis in table.axes if axis != how.axis]
+        self.axes = [how.axis, *varying_axes(self.encoded.sets.frame, others)]
         self.before = self._judged(self.encoded, no_repair(), parts.shown)
         self.chosen_before = self._judged(self.encoded, no_repair(), parts.choosing, briefly=True)
 
@@ -295,15 +301,28 @@ class _Field:
             return 0.0
         return self.chosen_before.estimates[key].value - now.estimates[key].value
 
-    def _varies(self, axis: str) -> bool:
-        frame = self.encoded.sets.frame
-        return axis in frame and bool((frame.groupby(["subject", "set_id"])[axis].nunique() > 1).any())
-
     def _hash(self, contender: Contender) -> str:
         identity = [contender.name, list(map(dict, contender.strengths)), contender.folder, contender.checkpoint]
         own = [self.model.key, self.table.fingerprint, self.how.plain(), self.natural and self.natural.fingerprint]
         identity += _contents(contender)
         return hashlib.sha256(json.dumps([ROWS, identity, own], sort_keys=True).encode()).hexdigest()[:20]
+
+
+def varying_axes(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Those of the axes whose groups differ inside a tenth of the sets or more, and not by a few wrong labels.
+
+    >>> frame = pd.DataFrame({"subject": ["s"] * 4, "set_id": [*"aabb"], "gender": [*"fmfm"], "age": [*"ooyy"]})
+    >>> varying_axes(frame, ["gender", "age", "tone"])
+    ['gender']
+    """
+    sets = set_numbers(frame)
+    varying = []
+    for axis in axes:
+        labels = pd.factorize(frame[axis])[0] if axis in frame else np.full(len(frame), -1)
+        known = (labels >= 0) & (sets >= 0)
+        if share_mixed(labels[known], sets[known]) >= LEAST_VARYING:
+            varying.append(axis)
+    return varying
 
 
 def _contents(contender: Contender) -> list[str]:

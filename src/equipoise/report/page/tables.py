@@ -178,9 +178,9 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     row["pool"] if isinstance(row["pool"], str) else "–",
                     favoured(row) or "–",
                     amount(value, 3),
+                    interval(low, high, 3) or "–",
                     amount(null, 3),
                     signed(excess, 3),
-                    interval(low, high, 3) or "–",
                     p_number(p),
                     counted(row),
                 ]

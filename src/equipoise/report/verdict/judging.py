@@ -211,8 +211,8 @@ def _rank(judgement: AxisJudgement) -> tuple[int, int, int, float]:
 
 
 def _weight(reading: Reading) -> float:
-    """A size in units of its margin, so that sizes of different metrics can be ordered."""
-    return reading.size / reading.margin if reading.margin else 0.0
+    """What is beyond chance in units of the margin, so that sizes of different metrics can be ordered."""
+    return reading.beyond / reading.margin if reading.margin else 0.0
 
 
 def _combined(mine: Sequence[Reading]) -> tuple[Conclusion, Reading]:
@@ -242,7 +242,7 @@ def _place(metric: str) -> int:
 
 
 def _worse(reading: Reading) -> bool:
-    return reading.size > 0
+    return reading.beyond > 0
 
 
 def _grounds(

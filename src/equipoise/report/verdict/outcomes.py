@@ -204,7 +204,8 @@ class Reading:
 
     row: pd.Series
     size: float
-    """How far from chance, towards worse, in the metric's unit; of an absolute size what is left without noise."""
+    """How far from chance, towards worse, in the metric's unit; of an absolute size what is left without noise. Its
+    interval is ``low`` to ``high``."""
     low: float | None
     high: float | None
     """The ends of its interval, on the same scale; ``None`` where there is none, or one of no width."""
@@ -215,6 +216,13 @@ class Reading:
     """Adjusted for everything looked at."""
     p_counted: float | None = None
     """The same by counted draws alone, where ``p`` goes on beyond them by a normal tail (:func:`refined_p`)."""
+    below_chance: float | None = None
+    """Of an absolute size no larger than its chance level: the difference, which is not above 0."""
+
+    @property
+    def beyond(self) -> float:
+        """How far beyond chance, towards worse; not above 0 where chance gives as much."""
+        return self.size if self.below_chance is None else self.below_chance
 
     @property
     def p_told(self) -> str:
@@ -248,7 +256,7 @@ class Reading:
     @property
     def detected(self) -> bool:
         """Whether it is beyond chance, towards worse, after correction."""
-        return self.p < LEVEL and self.size > 0
+        return self.p < LEVEL and self.beyond > 0
 
     @property
     def outcome(self) -> Conclusion:
@@ -273,6 +281,9 @@ def read_row(
     (0.5, 0.4, 0.6, 'leans')
     >>> read_row(pd.Series({**row, "metric": "max_skew"}), 0.001).size
     0.45
+    >>> within = read_row(pd.Series({**row, "value": 0.02, "ci_low": 0.0, "ci_high": 0.1}), 0.7)
+    >>> within.size, within.low, within.high, round(within.beyond, 2)
+    (0.02, 0.0, 0.1, -0.03)
     """
     metric, chance = str(row["metric"]), float(row["null_mean"])
     value, low, high = float(row["value"]), _number(row["ci_low"]), _number(row["ci_high"])
@@ -280,8 +291,8 @@ def read_row(
     smallest = _smallest(row, low, high)
     if metric in TRUE_SIZES and not signed:
         # the number and its interval are free of noise; chance is what the cut at 0 leaves
-        size = value if value > chance else value - chance
-        return _reading(row, size, low, high, margin, _smallest_size(row), p, counted)
+        reading = _reading(row, value, low, high, margin, _smallest_size(row), p, counted)
+        return reading if value > chance else replace(reading, below_chance=value - chance)
     if low is None or high is None:
         low = high = None
     else:
