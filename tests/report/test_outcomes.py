@@ -497,6 +497,27 @@ CASES = [
         ("A and B differ.", "On gender × age, B has more MaxSkew@12 than A"),
     ),
     Case(
+        "two models of which luck favours one",
+        compared(row("max_skew", (-0.01, -0.05, 0.03, 0.0001), chance=-0.3, k=12)),
+        LEANS,
+        ("A has more MaxSkew@12 than B beyond chance: A - B is −0.01", "where chance gives −0.30"),
+        ("B has more",),
+    ),
+    Case(
+        "two models, their difference and its margin in one unit",
+        compared(row("recall_gap", (0.03, -0.02, 0.08, 0.2))),
+        UNKNOWN,
+        ("A - B is 0.03 (95% interval −0.02 to 0.08)", "more than the margin (0.05)"),
+        ("points",),
+    ),
+    Case(
+        "two models whose sets are ranked alike",
+        compared(row("outranks", (0.03, 0.0, 0.06, 0.2), group="female - male")),
+        NOTHING,
+        ("inside the margin (0.056)",),
+        ("56 of 100",),
+    ),
+    Case(
         "two models within the margin",
         compared(row("max_skew", (0.02, 0.01, 0.03, 0.001), k=12)),
         SMALL,
