@@ -567,6 +567,21 @@ CASES = [
         repair=True,
     ),
     Case(
+        "a repair after which a gap inside the margin is larger",
+        repair(
+            of_sets(size=(0.01, 0.0, 0.02, 0.4), each=[0.01] * 28),
+            of_sets(size=(0.05, 0.03, 0.07, 0.01), each=[0.05] * 28),
+        ),
+        NOTHING,
+        (
+            "The repair (m + fix) had nothing to repair",
+            "went from 0.01 spreads to 0.05 spreads, inside the margin of 0.2",
+            "0.01 spreads [0.00, 0.02] to 0.05 spreads [0.03, 0.07]",
+        ),
+        ("worse", "harm", "−"),
+        repair=True,
+    ),
+    Case(
         "a repair that works, on subjects it had not seen",
         repair(
             BEFORE,

@@ -280,8 +280,7 @@ def read_row(
     smallest = _smallest(row, low, high)
     if metric in TRUE_SIZES and not signed:
         # the number and its interval are free of noise; chance is what the cut at 0 leaves
-        size = value if value > chance else value - chance
-        return _reading(row, size, low, high, margin, _smallest_size(row), p, counted)
+        return _reading(row, value, low, high, margin, _smallest_size(row), p, counted)
     if low is None or high is None:
         low = high = None
     else:

@@ -86,7 +86,8 @@ CANNOT = "cannot be told"
 def _judged(single: Sequence[Change], briefly: bool) -> tuple[str, str]:
     """What the repair did, in a word, and on which axes."""
     by = {kind: [c for c in single if c.told == kind] for kind in (SMALLER, LARGER, SAME, UNCLEAR)}
-    fell, rose = by[SMALLER], by[LARGER]
+    # what was inside the margin needed no help, and what is still inside it is no harm
+    fell, rose = [c for c in by[SMALLER] if not c.was_small], [c for c in by[LARGER] if not c.gone]
     todo = [c for c in single if not c.was_small]
     if fell and rose:
         word = f"helped on {joined([c.about for c in fell])} and did harm on {joined([c.about for c in rose])}"
