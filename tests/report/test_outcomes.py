@@ -258,7 +258,7 @@ CASES = [
             row("infeasible_index", (4.0, 3.0, 5.0, 0.0002), chance=2.0, sd=0.3, k=12),
         ),
         SMALL,
-        ("infeasible index@12 is beyond chance too",),
+        ("infeasible index@12 is beyond chance (p < 0.001 after correction), without a margin",),
         ("No bias", "is biased"),
     ),
     Case(
@@ -530,6 +530,52 @@ CASES = [
         UNKNOWN,
         ("cannot be told",),
         ("do not differ",),
+    ),
+    Case(
+        "only the ranks inside sets lean",
+        audit(
+            *of_sets(gap=(0.15, 0.0, 0.3, 0.06), size=(0.15, 0.0, 0.3, 0.06), ranks=(0.36, 0.29, 0.43, 0.0001)),
+        ),
+        LEANS,
+        (
+            "labelled male outranks its twin labelled female in 64 of 100 sets [57, 71], where chance gives 50",
+            "the margin is 56 of 100 sets",
+            "By this number it prefers pictures labelled male",
+        ),
+        ("14 of 100", "no common direction", "is biased"),
+    ),
+    Case(
+        "ranks inside sets that say little",
+        audit(row("outranks", (0.55, 0.45, 0.65, 0.4), chance=0.5, group="female - male")),
+        UNKNOWN,
+        ("up to 65 of 100 sets cannot be ruled out, where 56 of 100 sets is the margin",),
+    ),
+    Case(
+        "beyond chance, and nobody has said how much is too much",
+        audit(row("exposure_ratio", (0.5, 0.4, 0.6, 0.0001), chance=0.95)),
+        UNKNOWN,
+        ("at 0.450 [0.350, 0.550] from it, but no margin is stated for it",),
+        ("margin of ",),
+    ),
+    Case(
+        "a second metric beyond chance inside its margin",
+        audit(
+            row("max_skew", (0.2, 0.18, 0.22, 0.5), **SKEW),
+            row("ndkl", (0.012, 0.011, 0.013, 0.0001), chance=0.010, sd=0.0002),
+        ),
+        SMALL,
+        ("Its NDKL is beyond chance (p < 0.001 after correction), at 0.002 [0.001, 0.003] with a margin of 0.005",),
+        ("too (", "without a margin"),
+    ),
+    Case(
+        "a second metric beyond chance, perhaps beyond its margin",
+        audit(
+            row("max_skew", (0.2, 0.18, 0.22, 0.5), **SKEW),
+            row("bias_at_k", (0.09, 0.02, 0.16, 0.0001), k=12),
+        ),
+        UNKNOWN,
+        ("Its Bias@12 is beyond chance",),
+        ("too small to matter",),
     ),
     Case(
         "faces",

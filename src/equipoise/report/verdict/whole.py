@@ -227,6 +227,11 @@ def _why(judgement: AxisJudgement) -> str:
         return "Only one subject was asked about, and one says nothing about others."
     if reading.low is None:
         return f"Its {name} has no interval, so that its size is unknown ({reading.p_told})." + _also(judgement)
+    if reading.detected and not margin:
+        return (
+            f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)} from it, but no margin is "
+            f"stated for it, so that whether it matters cannot be said ({level})."
+        )
     if reading.detected:
         return (
             f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)}, but the interval reaches "
@@ -253,7 +258,10 @@ def _also(judgement: AxisJudgement) -> str:
         return ""
     name, k = metric_name(other.metric, other.row["k"]), other.p_told
     if other.detected:
-        return f" Its {name} is beyond chance too ({k} after correction), without a margin to hold it against."
+        margin = margin_text(other.metric, judgement.spreads)
+        where = f"at {size_words(other)} with a margin of {margin}" if margin else "without a margin to hold it against"
+        too = " too" if judgement.rests_on.detected else ""
+        return f" Its {name} is beyond chance{too} ({k} after correction), {where}."
     alone = p_text(other.row["p_value"])
     return (
         f" Its {name} stands out alone ({alone}), but not after correction for {judgement.looked_at:,} numbers ({k})."
@@ -271,6 +279,11 @@ def _why_not_biased(judgement: AxisJudgement, series: Series) -> list[str]:
         pair = sides(judgement.direction.row)
         whom = f"pictures labelled {pair[0]}" if pair else "one group"
         return [f"{than}It prefers {whom}, but anything that is visible moves it as far."]
+    if pair := sides(judgement.rests_on.row):
+        return [
+            f"{than}By this number it prefers pictures labelled {pair[0]}, but the mean gap over subjects is not shown "
+            "to lean that way."
+        ]
     return [
         f"{than}Subjects lean to different sides, with no common direction: the numbers fit stereotypes and chance "
         "quirks alike. State what you expect (equipoise report --truth) to tell them apart."
