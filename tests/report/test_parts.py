@@ -272,6 +272,48 @@ def test_a_truth_that_nothing_can_be_correlated_with_is_not_called_nothing(resul
     assert re.search(told, dict(made.answers)["What was put in, and was it found?"])
 
 
+def test_what_somebody_expects_is_not_called_put_in_on_purpose(results_folder, tmp_path):
+    gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
+    expected = {"a": -2.0, "b": -1.0, "c": 1.0, "d": 2.0}
+    home = results_folder([row()] + [row(**gap, subject=s, value=0.1 * v) for s, v in expected.items()])
+    table = [
+        {"subject": subject, "axis": "gender", "group": group, "log_odds": sign * value}
+        for subject, value in expected.items()
+        for group, sign in (("female", 1), ("male", -1))
+    ]
+    pd.DataFrame(table).to_csv(tmp_path / "expected.csv", index=False)
+    page = write(home, tmp_path / "page.html", truth=tmp_path / "expected.csv").read_text(encoding="utf-8")
+    assert "Measured preferences follow those that were stated (correlation 1.00" in page
+    assert "Does it follow what was stated?" in page
+    assert "stated: log-odds of female rather than male" in page
+    assert "put in" not in page
+
+
+def test_one_of_many_axes_that_follows_the_truth_by_luck_is_not_called_found(results_folder):
+    """Correlations over 12 subjects, of which the interval of one barely excludes 0: p is 0.03, and 0.15 over five."""
+    put_in = np.linspace(-2.0, 2.0, 12)
+    noise = np.random.default_rng(5).normal(size=(5, 12))
+    noise -= noise.mean(axis=1, keepdims=True) + np.outer(noise @ put_in / (put_in @ put_in), put_in)
+    wanted = [0.62, 0.1, 0.0, -0.1, 0.05]
+    rows, table = [row()], []
+    for number, (r, off) in enumerate(zip(wanted, noise, strict=True)):
+        measured = r * put_in / np.linalg.norm(put_in) + np.sqrt(1 - r * r) * off / np.linalg.norm(off)
+        keys = {"metric": "counterfactual_gap", "axis": f"axis{number}", "k": None, "group": "a - b"}
+        rows += [row(**keys, subject=f"s{i}", value=float(v)) for i, v in enumerate(measured)]
+        table += [
+            {"subject": f"s{i}", "axis": f"axis{number}", "group": group, "log_odds": sign * float(v)}
+            for i, v in enumerate(put_in)
+            for group, sign in (("a", 1), ("b", -1))
+        ]
+    (one,) = read_given([results_folder(rows)]).series
+    truths = recovered(one, pd.DataFrame(table))
+    first = next(truth for truth in truths if truth.axis == "axis0")
+    assert first.correlation == pytest.approx(0.62)
+    assert first.interval[0] > 0
+    assert "the audit does not clearly find it" in verdict([one], truths=truths).text
+    assert "the audit finds it" in verdict([one], truths=[first]).text
+
+
 def test_what_was_put_into_the_world_is_shown_at_its_size(results_folder):
     gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
     rows = [row()] + [row(**gap, subject=s, value=0.1) for s in ("nurse", "firefighter", "judge", "pilot")]

@@ -183,6 +183,7 @@ def gather(
     *,
     title: str | None,
     truth: pd.DataFrame | None,
+    stated: bool = False,
     pair: Sequence[Series] = (),
     naive: Sequence[Series] = (),
     verdict_alone: bool = False,
@@ -200,7 +201,11 @@ def gather(
         audits = [each for each in audits if each not in pair]
     elif pair:  # what is being repaired comes first
         audits = [*pair, *(each for each in audits if each not in pair)]
-    found_truth = [] if truth is None else [each for some in [*audits, *captions] for each in recovered(some, truth)]
+    found_truth = (
+        []
+        if truth is None
+        else [each for some in [*audits, *captions] for each in recovered(some, truth, stated=stated)]
+    )
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
     repairs = []

@@ -43,13 +43,16 @@ class PageFigure:
 def explained_truth(recoveries: Sequence[Recovered], colours: dict[str, int]) -> PageFigure:
     """What was measured against the truth."""
     svg, data = truth_figure(list(recoveries), colours)
+    stated = recoveries[0].stated
+    tied = "was stated to be tied to it" if stated else "was tied to it in what the model learned from"
+    found = ("the model does as stated", "it does not"), ("the audit found what was put in", "it was not learnt")
+    rising, flat = found[not stated]
     caption = (
-        "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as "
-        "log-odds of the first group rather than the second. Up: how much higher the model scores the first inside "
-        "counterfactual sets, for a prompt that names neither. Dots on a rising line: the audit found what was put "
-        "in. A flat cloud: it was not learnt."
+        f"Each dot is a subject. Across: how strongly a group {tied}, as log-odds of the first group rather than the "
+        "second. Up: how much higher the model scores the first inside counterfactual sets, for a prompt that names "
+        f"neither. Dots on a rising line: {rising}. A flat cloud: {flat}."
     )
-    return PageFigure("truth", "Put in, and found", caption, svg, data)
+    return PageFigure("truth", "Stated, and measured" if stated else "Put in, and found", caption, svg, data)
 
 
 def explained_change(repair: Repair, number: int) -> PageFigure:

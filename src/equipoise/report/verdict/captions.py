@@ -146,8 +146,8 @@ def _named_sentence(captioner: Series, recovery: Recovered) -> str:
         return rate
     numbers = f"(correlation {amount(r)}, 95% interval {interval(*span)})"
     if span[0] > 0:
-        return f"{rate}Whom they name too often follows what was put in {numbers}."
-    return f"{rate}Whom they name too often does not clearly follow what was put in {numbers}."
+        return f"{rate}Whom they name too often follows what was {recovery.called} {numbers}."
+    return f"{rate}Whom they name too often does not clearly follow what was {recovery.called} {numbers}."
 
 
 def add_captions(verdict: BiasVerdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:

@@ -19,6 +19,7 @@ CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
 NAIVE, ELSEWHERE = "What would a naive number have said?", "And on other pictures?"
 PUT_IN, REPAIRED = "What was put in, and was it found?", "Did the repair work?"
+STATED = "Does it follow what was stated?"
 PLACEBO = "Is it more than any visible difference?"
 
 SET_METRICS = ("standard_gap", "standard_gap_size", "outranks", "counterfactual_gap", "counterfactual_gap_size")
