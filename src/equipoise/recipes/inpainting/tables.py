@@ -183,7 +183,10 @@ def _nearest(rows: pd.DataFrame) -> tuple[str, str]:
             "S_synthetic nearest",
         )
     names = ", ".join(f"{row['arm']} ({row['measured']:+.2f})" for row in open_.to_dict("records"))
-    first = "S_synthetic is not the nearest to parity" if len(nearer) else "S_synthetic has the smallest distance"
+    if ((rows["measured"] < 0) & (rows["p_adjusted"] < 0.05)).any():
+        first = "S_synthetic is not the nearest to parity"
+    else:  # which of them is truly nearer is open
+        first = f"S_synthetic {'does not have' if len(nearer) else 'has'} the smallest distance"
     text = (
         f"{first}; that it is nearest is not shown: {len(clear)} of {len(rows)} others are clearly farther (p below "
         f".05 after Holm's adjustment), and these are not: {names}."
