@@ -272,6 +272,25 @@ def test_a_truth_that_nothing_can_be_correlated_with_is_not_called_nothing(resul
     assert re.search(told, dict(made.answers)["What was put in, and was it found?"])
 
 
+def test_a_naive_number_is_against_even_shares_only_where_its_definition_is(results_folder):
+    from equipoise.report.page.naive import naive_numbers
+
+    two = [row(value=0.1, null_mean=0.05), row(variant="berg", value=0.7, null_mean=0.6)]
+    audit, both, ours = (
+        read_given([results_folder(rows, name)]).series[0]
+        for name, rows in (("audit", [row()]), ("both", two), ("ours", two[:1]))
+    )
+    (even,) = naive_numbers([both], [audit], "max_skew")
+    assert (even.row["value"], even.is_even) == (0.7, True)
+    assert "one group at 2.0 times its even share" in even.told
+    (fair,) = naive_numbers([ours], [audit], "max_skew")
+    assert (fair.row["value"], fair.is_even) == (0.1, False)
+    told = dict(verdict([audit], naive=[fair]).answers)["What would a naive number have said?"]
+    assert "1.1 times its fair share" in told
+    assert "even" not in told
+    assert "lopsided" not in told
+
+
 def test_what_somebody_expects_is_not_called_put_in_on_purpose(results_folder, tmp_path):
     gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
     expected = {"a": -2.0, "b": -1.0, "c": 1.0, "d": 2.0}

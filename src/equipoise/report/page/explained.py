@@ -72,9 +72,11 @@ def explained_change(repair: Repair, number: int) -> PageFigure:
 def explained_naive(numbers: Sequence[Naive]) -> PageFigure:
     """Naive numbers beside the audit."""
     svg, data = naive_figure(numbers)
+    even = numbers[0].is_even
+    over = "a natural, lopsided pool and against even shares" if even else "a natural pool"
     caption = (
-        "Hollow: the number as it is often published, over a natural, lopsided pool and against even shares. The thick "
-        "mark is what a model blind to the groups gets from that pool: the pool's own lean. Filled: what the audit "
+        f"Hollow: the number without a chance level, over {over}. The thick mark is what a model blind to the groups "
+        f"gets from that pool{': its own lean' if even else ''}. Filled: what the audit "
         "with counterfactual sets found, less what chance gives. A hollow dot on its mark says nothing about the model."
     )
     return PageFigure("naive", "The naive number, and the audit", caption, svg, data)

@@ -111,15 +111,12 @@ def _add_naive(whole: BiasVerdict, naive: Sequence[Naive]) -> None:
         return
     mine = [number for number in naive if number.row["about"] == naive[0].row["about"]]
     pool = mine[0].row["null_mean"]
-    text = (
-        f"On a natural, lopsided pool, against even shares and without a chance level, {mine[0].row['about']} comes "
-        f"to {joined([number.told for number in mine])}."
-    )
+    even = mine[0].is_even
+    where = "On a natural, lopsided pool, against even shares and" if even else "On a natural pool,"
+    text = f"{where} without a chance level, {mine[0].row['about']} comes to {joined([n.told for n in mine])}."
     if pd.notna(pool):
-        text += (
-            f" But {amount(pool)} is what this pool gives a model that is blind to the groups: the number mixes the "
-            "model's bias with the pool's."
-        )
+        text += f" But {amount(pool)} is what this pool gives a model that is blind to the groups"
+        text += ": the number mixes the model's bias with the pool's." if even else "."
     whole.answers.append((NAIVE, text))
 
 
