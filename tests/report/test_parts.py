@@ -542,3 +542,11 @@ def test_pictures_beside_the_verdict_are_called_lopsided_only_where_all_are_beyo
     sure, unsure = (SubjectPictures("cook", "p", [("m", [])], sure=known) for known in (True, False))
     assert Gallery([sure, sure, unsure]).why == "Chosen because they are lopsided"
     assert "luck alone" in Gallery([sure, unsure]).why
+
+
+def test_a_figure_of_shares_says_which_models_it_leaves_out(results_folder, tmp_path):
+    shares = {"metric": "representation", "group": "female", "value": 0.6, "null_mean": 0.5}
+    homes = [results_folder([row(model=f"m{i}"), row(model=f"m{i}", **shares)], f"r{i}") for i in range(4)]
+    texts = [write(homes[:n], tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in (3, 4)]
+    assert "models are drawn" not in texts[0]
+    assert "The first 3 of 4 models are drawn; the data has all." in texts[1]

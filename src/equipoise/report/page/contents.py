@@ -31,6 +31,7 @@ from equipoise.report.page.asked import (
 )
 from equipoise.report.page.explained import PageFigure, explained_change, explained_naive, explained_truth
 from equipoise.report.page.figures import (
+    MODELS_DRAWN,
     headline_figure,
     joint_figure,
     proportions_figure,
@@ -347,6 +348,9 @@ def _groups(audits: Sequence[Series], rankings: Rankings, labels: list[str], met
         "bars here do not rule out that single subjects lean to opposite sides."
     )
     caption = said_of(unit_of(audits), caption)
+    n_models = rows["label"].nunique()
+    if n_models > MODELS_DRAWN:
+        caption += f" The first {MODELS_DRAWN} of {n_models} models are drawn; the data has all."
     figures.append(PageFigure("proportions", "Shares of the first pictures, by group", caption, svg, data))
     joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]
     for number, axis in enumerate(joint):
