@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.report import write
+from equipoise.report import verdict_of, write
 from equipoise.report.findings import leans
 from equipoise.report.page.gallery import PictureOrder, _ends
 from equipoise.report.sources import read_given
 
-from .folders import folder, row
+from .folders import folder, of_sets, row
 
 LEAN = {"s0": 0.6, "s1": 0.5, "s2": 0.4, "s3": 0.3, "s4": 0.2, "s5": 0.0, "s6": -0.1, "s7": -0.9}
 """Bias@5 of eight subjects: most to one group, one of them far to the other."""
@@ -51,3 +51,16 @@ def test_a_subject_leans_against_the_group_that_its_p_value_is_about(tmp_path):
     ]
     (lean,) = leans(read_given([folder(tmp_path / "audit", rows)]).series[0])
     assert (lean.towards, lean.against, lean.p_value, lean.sure) == ("a", "c", 1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("subject", "table", "told"),
+    [("s", "t", "asked the same,"), ("other ", "t", "asked about other pictures"), ("s", "u", "asked about other")],
+)
+def test_a_model_asked_about_something_else_is_not_said_to_be_asked_the_same(tmp_path, subject, table, told):
+    rows = of_sets()
+    first = folder(tmp_path / "A", rows, model="A")
+    for one in rows:
+        one["subject"] = one["subject"] and one["subject"].replace("s", subject)
+    second = folder(tmp_path / "B", rows, model="B", table=table)
+    assert f"For comparison, B, {told}" in verdict_of([first, second]).text
