@@ -543,3 +543,18 @@ def test_whether_a_study_finds_what_was_put_in_is_read_off_its_numbers():
     assert followed(rows) == ["Gaps follow what was put in: biased on skin tone and fair on skin tone."]
     assert "Not shown to follow it: fair on" in followed(rows.assign(p=[0.001, 0.06]))[0]
     assert followed(rows.assign(p=None)) == followed(pd.DataFrame()) == []
+
+
+def test_tables_read_the_steps_that_are_done(tmp_path):
+    """A share is part of a step's name, dot and all; a step that was begun and not ended has no mark."""
+    from equipoise.recipes.contamination.tables import measured_models
+
+    home = StudyHome(tmp_path, STUDIES.load("contamination").options(), print)
+    for name in ("clip-fair-1-0.2", "clip-fair-0-1", "clip-biased-0-0.6", "captioner-fair-0-1"):
+        home.step(name).mkdir(parents=True)
+        (home.step(name) / "rows.csv").write_text("metric,value\nm,1.5\n", encoding="utf-8")
+        if name != "clip-fair-0-1":
+            (tmp_path / "steps" / f"{name}.json").write_text("{}", encoding="utf-8")
+    assert home.done("clip-*") == ["clip-biased-0-0.6", "clip-fair-1-0.2"]
+    clips = measured_models(home, "clip")
+    assert clips[["arm", "seed", "alpha"]].values.tolist() == [["biased", 0, 0.6], ["fair", 1, 0.2]]
