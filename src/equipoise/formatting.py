@@ -123,7 +123,17 @@ def p_text(value: Any) -> str:
     """
     if missing(value):
         return "no p-value"
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+    return "p < 0.001" if value < 0.001 else f"p = {_p_digits(value)}"
+
+
+def _p_digits(value: float) -> str:
+    """A p-value with three digits, or as many as keep one below 0.05 below it in print.
+
+    >>> _p_digits(0.0312), _p_digits(0.0496), _p_digits(0.049996), _p_digits(0.05)
+    ('0.031', '0.0496', '0.049996', '0.050')
+    """
+    texts = (f"{value:.{digits}f}" for digits in range(3, 17))
+    return next((text for text in texts if (float(text) < 0.05) == (value < 0.05)), f"{value:.3f}")
 
 
 def p_number(value: Any) -> str:
@@ -132,7 +142,7 @@ def p_number(value: Any) -> str:
     >>> p_number(0.00001), p_number(0.0312), p_number(None)
     ('< 0.001', '0.031', '–')
     """
-    return NOTHING if missing(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return NOTHING if missing(value) else "< 0.001" if value < 0.001 else _p_digits(value)
 
 
 def interval(low: Any, high: Any, digits: int = 2) -> str:
@@ -214,7 +224,7 @@ def p_plain(value: Any) -> str:
     >>> p_plain(0.00001), p_plain(0.0312), p_plain(None)
     ('<0.001', '0.031', '')
     """
-    return "" if missing(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "" if missing(value) else "<0.001" if value < 0.001 else _p_digits(value)
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

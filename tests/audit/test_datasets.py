@@ -314,6 +314,30 @@ def test_the_level_of_intervals_does_not_change_how_clear_a_difference_is(tmp_pa
     assert ends[0.5] == pytest.approx(ends[0.95], abs=0.02)
 
 
+def test_a_small_dataset_is_not_called_more_lopsided_than_a_large_one_for_its_size(tmp_path):
+    """Both are dealt by lot: the few images of each subject lean by luck, and that is no difference."""
+    for seed, name, n in ((1, "few", 200), (2, "many", 2000)):
+        rng = np.random.default_rng(seed)
+        dealt = [
+            {"image_id": f"{i}", "gender": "fm"[rng.integers(2)], "subject": f"j{rng.integers(20)}"} for i in range(n)
+        ]
+        Table.create(tmp_path / f"{name}.table", dealt, axes=["gender"])
+        settings = DatasetSettings(min_images=2, permutations=199, probe_permutations=0)
+        audit_dataset(tmp_path / f"{name}.table", tmp_path / name, settings=settings)
+    first, second = (
+        read_results(tmp_path / name).set_index("metric").loc["subject_distance"] for name in ("few", "many")
+    )
+    found = compare(tmp_path / "few", tmp_path / "many", tmp_path / "both").frame()
+    row = found.set_index("metric").loc["subject_distance"]
+    assert row["value"] == pytest.approx(first["value"] - second["value"])
+    assert row["null_mean"] == pytest.approx(first["null_mean"] - second["null_mean"])
+    assert row["ci_low"] > 0
+    assert row["p_value"] > 0.5
+    conclusion = verdict_of(tmp_path / "both")
+    assert conclusion.outcome is not Conclusion.LEANS
+    assert "where chance gives 0.09" in conclusion.text
+
+
 def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp_path):
     given = [
         ("a", None, None),

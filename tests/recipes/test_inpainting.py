@@ -136,6 +136,8 @@ def test_the_answer_is_said_plainly_either_way():
     assert parity_sentence(rows)[0].startswith("S_synthetic is nearest to parity: all 2 others")
     assert "B (+0.40)" in parity_sentence(rows.assign(p_adjusted=[0.01, 0.3]))[0]
     assert parity_sentence(rows.assign(measured=[0.5, -0.1]))[0].startswith("S_synthetic is not the nearest")
+    by_luck = rows.assign(measured=[0.5, -0.01], p_adjusted=[0.01, 0.9])
+    assert parity_sentence(by_luck)[0].startswith("S_synthetic does not have the smallest distance; that it is nearest")
     assert parity_sentence(pd.DataFrame())[1] == "nothing compared"
 
 

@@ -557,3 +557,39 @@ def test_a_step_that_was_stopped_goes_on_only_with_the_same_settings(tmp_path):
     home.run([StudyStep("one", "One", work, {"n": 2})])
     assert seen == [[], ["half"], []], "what was begun with n = 1 is no beginning of n = 2"
     assert sorted(path.name for path in (tmp_path / "steps").iterdir()) == ["one", "one.json"]
+
+
+def test_captions_are_not_called_telling_because_their_classifier_is_sure_of_itself(tmp_path):
+    """A classifier that guesses by lot, 0.9 sure of each guess, scores 0.45 where a blind guess gives 0.25."""
+    from equipoise.recipes.studies.lic_tables import _figure_2_2
+
+    guessed = [{"image_id": i, "model": "nic", "group": "fm"[i % 2], "score": 0.9 * (i % 4 < 2)} for i in range(400)]
+    pd.DataFrame(guessed).assign(classifier="linear").to_csv(tmp_path / "captions.csv", index=False)
+    ((table,),) = (part.tables for part in _figure_2_2(tmp_path))
+    assert table.frame["measured"].tolist() == pytest.approx([0.45, 0.45])
+    assert table.frame["chance"].tolist() == [0.25, 0.25]
+    assert table.frame["p"].isna().all()
+
+
+def test_whether_a_study_finds_what_was_put_in_is_read_off_its_numbers():
+    from equipoise.recipes.studies.common import followed
+
+    rows = pd.DataFrame({"model": ["biased", "fair"], "axis": "skin_tone", "low": [0.5, 0.4], "p": [0.001, 0.002]})
+    assert followed(rows) == ["Gaps follow what was put in: biased on skin tone and fair on skin tone."]
+    assert "Not shown to follow it: fair on" in followed(rows.assign(p=[0.001, 0.06]))[0]
+    assert followed(rows.assign(p=None)) == followed(pd.DataFrame()) == []
+
+
+def test_tables_read_the_steps_that_are_done(tmp_path):
+    """A share is part of a step's name, dot and all; a step that was begun and not ended has no mark."""
+    from equipoise.recipes.contamination.tables import measured_models
+
+    home = StudyHome(tmp_path, STUDIES.load("contamination").options(), print)
+    for name in ("clip-fair-1-0.2", "clip-fair-0-1", "clip-biased-0-0.6", "captioner-fair-0-1"):
+        home.step(name).mkdir(parents=True)
+        (home.step(name) / "rows.csv").write_text("metric,value\nm,1.5\n", encoding="utf-8")
+        if name != "clip-fair-0-1":
+            (tmp_path / "steps" / f"{name}.json").write_text("{}", encoding="utf-8")
+    assert home.done("clip-*") == ["clip-biased-0-0.6", "clip-fair-1-0.2"]
+    clips = measured_models(home, "clip")
+    assert clips[["arm", "seed", "alpha"]].values.tolist() == [["biased", 0, 0.6], ["fair", 1, 0.2]]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.data.results import write_results
+from equipoise.data.results import RANDOM_RANKING, write_results
 from equipoise.errors import InputError
 from equipoise.report.dossier.bounds import BoundOutcome, CheckedPolicy, check_policy, outcome_of_bound
 from equipoise.report.dossier.policy import Bound, Hazard, Policy
@@ -213,3 +213,11 @@ def test_rows_without_a_chance_level_have_a_value_and_no_size(tmp_path: Path) ->
     valued = checked(tmp_path / "b", rows, BOUND.having({"of": "value", "most": 0.3})).checks[0]
     assert valued.outcome is BoundOutcome.HOLDS
     assert pd.notna(valued.value)
+
+
+def test_a_pool_ranked_blindly_is_not_held_to_a_bound(tmp_path):
+    """Audits of the suite contrast have it beside the model, without an interval: no bound could ever hold."""
+    blind = row("max_skew", (0.2, None, None, None), chance=0.2, sd=0.05, k=12, model=RANDOM_RANKING)
+    found = checked(tmp_path, [skew(0.0, 0.09), blind], BOUND)
+    assert [(check.model, check.outcome.value) for check in found.checks] == [("m", "holds")]
+    assert found.exit_code == 0

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from equipoise.audit.findings import Findings
 from equipoise.data.results import write_results
-from equipoise.report import read_given, write
+from equipoise.report import read_given, verdict_of, write
 from equipoise.report.page.method import definitions, dropped, method
 from equipoise.report.page.tables import all_rows, caption_numbers
+
+from .folders import row
 
 
 def series(kind, metrics, settings=None, suite="captions"):
@@ -81,3 +84,19 @@ def test_the_page_gives_numbers_of_captions_in_the_units_of_the_terminal_and_wha
 def test_what_was_left_out_of_one_model_is_not_said_of_the_other(tmp_path):
     lines = dropped(captioners(tmp_path / "captions"))
     assert "error: 432 of nic and 448 of sat left out (names no group)" in lines
+
+
+def test_captioners_judged_on_different_axes_are_not_told_as_one(tmp_path):
+    homes = []
+    for model, axis in (("nic", "gender"), ("sat", "skin_tone")):
+        found = Findings("captions", model)
+        found.rows = [{**row("lic", (5.0, 4.0, 6.0, 0.001), n=900, sd=0.2), "suite": "captions", "pool": None}]
+        found.rows = [{**one, "model": model, "axis": axis} for one in found.rows]
+        found.save(tmp_path / model)
+        about = {"command": "captions", "settings": {"mask": True}, "words_masked": True}
+        (tmp_path / model / "config.json").write_text(json.dumps(about))
+        homes.append(tmp_path / model)
+    text = verdict_of(homes).text
+    assert text.startswith("The captions of nic and sat amplify bias by perceived gender or skin tone.")
+    assert "The captions of nic amplify bias by perceived gender (LIC 5.0" in text
+    assert "The captions of sat amplify bias by perceived skin tone (LIC 5.0" in text

@@ -259,7 +259,7 @@ CASES = [
             row("infeasible_index", (4.0, 3.0, 5.0, 0.0002), chance=2.0, sd=0.3, k=12),
         ),
         SMALL,
-        ("infeasible index@12 is beyond chance too",),
+        ("infeasible index@12 is beyond chance (p < 0.001 after correction), without a margin",),
         ("No bias", "is biased"),
     ),
     Case(
@@ -347,15 +347,15 @@ CASES = [
         "the truth agrees",
         with_truth(QUIRKS, spread_out(0.8) * 3 + spread_out(0.3, seed=1)),
         LEANS,
-        ("m is biased by perceived gender.", "the audit finds it", "correlate at 0.9"),
-        ("reacts",),
+        ("m is biased by perceived gender.", "follow those that were stated (correlation 0.9"),
+        ("reacts", "put in"),
     ),
     Case(
         "the truth does not agree",
         with_truth(QUIRKS, spread_out(0.8, seed=5)),
         LEANS,
-        ("reacts to the visible difference", "does not clearly find it"),
-        ("is biased",),
+        ("reacts to the visible difference", "do not clearly follow those that were stated"),
+        ("is biased", "put in"),
     ),
     Case(
         "contrast: a blind model on a lopsided pool",
@@ -498,6 +498,27 @@ CASES = [
         ("A and B differ.", "On gender × age, B has more MaxSkew@12 than A"),
     ),
     Case(
+        "two models of which luck favours one",
+        compared(row("max_skew", (-0.01, -0.05, 0.03, 0.0001), chance=-0.3, k=12)),
+        LEANS,
+        ("A has more MaxSkew@12 than B beyond chance: A - B is −0.01", "where chance gives −0.30"),
+        ("B has more",),
+    ),
+    Case(
+        "two models, their difference and its margin in one unit",
+        compared(row("recall_gap", (0.03, -0.02, 0.08, 0.2))),
+        UNKNOWN,
+        ("A - B is 0.03 (95% interval −0.02 to 0.08)", "more than the margin (0.05)"),
+        ("points",),
+    ),
+    Case(
+        "two models whose sets are ranked alike",
+        compared(row("outranks", (0.03, 0.0, 0.06, 0.2), group="female - male")),
+        NOTHING,
+        ("inside the margin (0.056)",),
+        ("56 of 100",),
+    ),
+    Case(
         "two models within the margin",
         compared(row("max_skew", (0.02, 0.01, 0.03, 0.001), k=12)),
         SMALL,
@@ -510,6 +531,52 @@ CASES = [
         UNKNOWN,
         ("cannot be told",),
         ("do not differ",),
+    ),
+    Case(
+        "only the ranks inside sets lean",
+        audit(
+            *of_sets(gap=(0.15, 0.0, 0.3, 0.06), size=(0.15, 0.0, 0.3, 0.06), ranks=(0.36, 0.29, 0.43, 0.0001)),
+        ),
+        LEANS,
+        (
+            "labelled male outranks its twin labelled female in 64 of 100 sets [57, 71], where chance gives 50",
+            "the margin is 56 of 100 sets",
+            "By this number it prefers pictures labelled male",
+        ),
+        ("14 of 100", "no common direction", "is biased"),
+    ),
+    Case(
+        "ranks inside sets that say little",
+        audit(row("outranks", (0.55, 0.45, 0.65, 0.4), chance=0.5, group="female - male")),
+        UNKNOWN,
+        ("up to 65 of 100 sets cannot be ruled out, where 56 of 100 sets is the margin",),
+    ),
+    Case(
+        "beyond chance, and nobody has said how much is too much",
+        audit(row("exposure_ratio", (0.5, 0.4, 0.6, 0.0001), chance=0.95)),
+        UNKNOWN,
+        ("at 0.450 [0.350, 0.550] from it, but no margin is stated for it",),
+        ("margin of ",),
+    ),
+    Case(
+        "a second metric beyond chance inside its margin",
+        audit(
+            row("max_skew", (0.2, 0.18, 0.22, 0.5), **SKEW),
+            row("ndkl", (0.012, 0.011, 0.013, 0.0001), chance=0.010, sd=0.0002),
+        ),
+        SMALL,
+        ("Its NDKL is beyond chance (p < 0.001 after correction), at 0.002 [0.001, 0.003] with a margin of 0.005",),
+        ("too (", "without a margin"),
+    ),
+    Case(
+        "a second metric beyond chance, perhaps beyond its margin",
+        audit(
+            row("max_skew", (0.2, 0.18, 0.22, 0.5), **SKEW),
+            row("bias_at_k", (0.09, 0.02, 0.16, 0.0001), k=12),
+        ),
+        UNKNOWN,
+        ("Its Bias@12 is beyond chance",),
+        ("too small to matter",),
     ),
     Case(
         "faces",
@@ -544,6 +611,21 @@ CASES = [
         LEANS,
         ("The repair (m + fix) made no difference",),
         ("worked", "helped", "in part", "had not seen"),
+        repair=True,
+    ),
+    Case(
+        "a repair after which a gap inside the margin is larger",
+        repair(
+            of_sets(size=(0.01, 0.0, 0.02, 0.4), each=[0.01] * 28),
+            of_sets(size=(0.05, 0.03, 0.07, 0.01), each=[0.05] * 28),
+        ),
+        NOTHING,
+        (
+            "The repair (m + fix) had nothing to repair",
+            "went from 0.01 spreads to 0.05 spreads, inside the margin of 0.2",
+            "0.01 spreads [0.00, 0.02] to 0.05 spreads [0.03, 0.07]",
+        ),
+        ("worse", "harm", "−"),
         repair=True,
     ),
     Case(

@@ -118,15 +118,15 @@ def test_the_verdict_answers_what_people_ask(page):
     assert re.search(r"pictures labelled male (are pushed down )?for [^.;]*nurse", paragraph)
     assert re.search(r"pictures labelled female (are pushed down )?for [^.;]*builder", paragraph)
     assert re.search(r"score \d\.\d\d spreads \[\d\.\d\d, \d\.\d\d\] apart", paragraph)
-    assert "put in on purpose" in paragraph
-    assert re.search(r"correlate at 0\.9\d \[0\.\d\d, \d\.\d\d\] on gender", paragraph)
+    assert "Measured preferences follow those that were stated" in paragraph
+    assert re.search(r"correlation 0\.9\d \[0\.\d\d, \d\.\d\d\] on gender", paragraph)
     assert re.search(r"the direction is right for \d+ of \d+ subjects", text)
     assert re.search(r"correlation 0\.9\d, 95% interval", text)
     assert re.search(r"The repair \(repaired model\) (worked|helped)", paragraph)
     draws = r"p (&lt;|=) 0\.\d+ by a normal tail, p = 0\.\d+ by the draws alone, both corrected for the \d+ numbers"
     assert re.search(draws, text)
     assert not re.search(r"(in 1,000|times in 100)", text)
-    for question in ("How sure are we?", "Against whom?", "What was put in, and was it found?", "Did the repair work?"):
+    for question in ("How sure are we?", "Against whom?", "Does it follow what was stated?", "Did the repair work?"):
         assert question in text
 
 

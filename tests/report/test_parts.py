@@ -272,6 +272,67 @@ def test_a_truth_that_nothing_can_be_correlated_with_is_not_called_nothing(resul
     assert re.search(told, dict(made.answers)["What was put in, and was it found?"])
 
 
+def test_a_naive_number_is_against_even_shares_only_where_its_definition_is(results_folder):
+    from equipoise.report.page.naive import naive_numbers
+
+    two = [row(value=0.1, null_mean=0.05), row(variant="berg", value=0.7, null_mean=0.6)]
+    audit, both, ours = (
+        read_given([results_folder(rows, name)]).series[0]
+        for name, rows in (("audit", [row()]), ("both", two), ("ours", two[:1]))
+    )
+    (even,) = naive_numbers([both], [audit], "max_skew")
+    assert (even.row["value"], even.is_even) == (0.7, True)
+    assert "one group at 2.0 times its even share" in even.told
+    (fair,) = naive_numbers([ours], [audit], "max_skew")
+    assert (fair.row["value"], fair.is_even) == (0.1, False)
+    told = dict(verdict([audit], naive=[fair]).answers)["What would a naive number have said?"]
+    assert "1.1 times its fair share" in told
+    assert "even" not in told
+    assert "lopsided" not in told
+
+
+def test_what_somebody_expects_is_not_called_put_in_on_purpose(results_folder, tmp_path):
+    gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
+    expected = {"a": -2.0, "b": -1.0, "c": 1.0, "d": 2.0}
+    home = results_folder([row()] + [row(**gap, subject=s, value=0.1 * v) for s, v in expected.items()])
+    table = [
+        {"subject": subject, "axis": "gender", "group": group, "log_odds": sign * value}
+        for subject, value in expected.items()
+        for group, sign in (("female", 1), ("male", -1))
+    ]
+    pd.DataFrame(table).to_csv(tmp_path / "expected.csv", index=False)
+    page = write(home, tmp_path / "page.html", truth=tmp_path / "expected.csv").read_text(encoding="utf-8")
+    assert "Measured preferences follow those that were stated (correlation 1.00" in page
+    assert "Does it follow what was stated?" in page
+    assert "stated: log-odds of female rather than male" in page
+    assert "put in" not in page
+
+
+def test_one_of_many_axes_that_follows_the_truth_by_luck_is_not_called_found(results_folder):
+    """Correlations over 12 subjects, of which the interval of one barely excludes 0: p is 0.03, and 0.15 over five."""
+    put_in = np.linspace(-2.0, 2.0, 12)
+    noise = np.random.default_rng(5).normal(size=(5, 12))
+    noise -= noise.mean(axis=1, keepdims=True) + np.outer(noise @ put_in / (put_in @ put_in), put_in)
+    wanted = [0.62, 0.1, 0.0, -0.1, 0.05]
+    rows, table = [row()], []
+    for number, (r, off) in enumerate(zip(wanted, noise, strict=True)):
+        measured = r * put_in / np.linalg.norm(put_in) + np.sqrt(1 - r * r) * off / np.linalg.norm(off)
+        keys = {"metric": "counterfactual_gap", "axis": f"axis{number}", "k": None, "group": "a - b"}
+        rows += [row(**keys, subject=f"s{i}", value=float(v)) for i, v in enumerate(measured)]
+        table += [
+            {"subject": f"s{i}", "axis": f"axis{number}", "group": group, "log_odds": sign * float(v)}
+            for i, v in enumerate(put_in)
+            for group, sign in (("a", 1), ("b", -1))
+        ]
+    (one,) = read_given([results_folder(rows)]).series
+    truths = recovered(one, pd.DataFrame(table))
+    first = next(truth for truth in truths if truth.axis == "axis0")
+    assert first.correlation == pytest.approx(0.62)
+    assert first.interval[0] > 0
+    assert "the audit does not clearly find it" in verdict([one], truths=truths).text
+    assert "the audit finds it" in verdict([one], truths=[first]).text
+
+
 def test_what_was_put_into_the_world_is_shown_at_its_size(results_folder):
     gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
     rows = [row()] + [row(**gap, subject=s, value=0.1) for s in ("nurse", "firefighter", "judge", "pilot")]
@@ -481,3 +542,11 @@ def test_pictures_beside_the_verdict_are_called_lopsided_only_where_all_are_beyo
     sure, unsure = (SubjectPictures("cook", "p", [("m", [])], sure=known) for known in (True, False))
     assert Gallery([sure, sure, unsure]).why == "Chosen because they are lopsided"
     assert "luck alone" in Gallery([sure, unsure]).why
+
+
+def test_a_figure_of_shares_says_which_models_it_leaves_out(results_folder, tmp_path):
+    shares = {"metric": "representation", "group": "female", "value": 0.6, "null_mean": 0.5}
+    homes = [results_folder([row(model=f"m{i}"), row(model=f"m{i}", **shares)], f"r{i}") for i in range(4)]
+    texts = [write(homes[:n], tmp_path / f"{n}.html").read_text(encoding="utf-8") for n in (3, 4)]
+    assert "models are drawn" not in texts[0]
+    assert "The first 3 of 4 models are drawn; the data has all." in texts[1]

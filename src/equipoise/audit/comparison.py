@@ -38,8 +38,9 @@ def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, over
     an image that every query retrieves moves all differences together, so that queries that share a pool are not
     independent, and two models that do not see the groups may still differ in what luck gives them. Elsewhere the two
     are exchanged query by query (signs are flipped, chance level 0). What cannot be paired, and every number of other
-    kinds (datasets, filters), is compared as if the two were independent. Metrics, pools and axes that only one audit
-    has are listed in the notes.
+    kinds (datasets, filters), is compared as if the two were independent; chance is then the difference of their chance
+    levels, of which the smaller dataset often has the higher. Metrics, pools and axes that only one audit has are
+    listed in the notes.
     """
     folders = (Path(a), Path(b))
     for folder in folders:
@@ -257,8 +258,13 @@ def _level(folder: Path) -> float:
 def _independent(
     mine: dict[Any, Any], theirs: dict[Any, Any], names: tuple[str, str], levels: Sequence[float]
 ) -> Estimate:
-    """The difference of two numbers, with a 95% interval where both have one; ``levels``: those of their intervals."""
+    """The difference of two numbers, with a 95% interval where both have one; ``levels``: those of their intervals.
+
+    Chance is the difference of their chance levels: few images are more lopsided by luck than many.
+    """
     value = float(mine["value"] - theirs["value"])
+    has_chance = not (pd.isna(mine["null_mean"]) or pd.isna(theirs["null_mean"]))
+    chance = float(mine["null_mean"] - theirs["null_mean"]) if has_chance else 0.0
     sizes = [0 if pd.isna(row["n"]) else int(row["n"]) for row in (mine, theirs)]
     notes = (_compared(names, mine["value"], theirs["value"]), "not paired: as if the two were independent")
     ends = [row[name] for row in (mine, theirs) for name in ("ci_low", "ci_high")]
@@ -267,9 +273,9 @@ def _independent(
     quantiles = [float(normal_quantile((1 + level) / 2)) for level in levels]
     error = float(np.hypot((ends[1] - ends[0]) / quantiles[0], (ends[3] - ends[2]) / quantiles[1])) / 2
     z = float(normal_quantile(0.975))
-    p_value = float(2 * normal_above(abs(value) / error)) if error > 0 else None
+    p_value = float(2 * normal_above(abs(value - chance) / error)) if error > 0 else None
     return Estimate(
-        value, value - z * error, value + z * error, null_mean=0.0, p_value=p_value, n=min(sizes), notes=notes
+        value, value - z * error, value + z * error, null_mean=chance, p_value=p_value, n=min(sizes), notes=notes
     )
 
 

@@ -32,7 +32,9 @@ def report(
     ),
     title: str = typer.Option("", "--title", help="The page's title."),
     truth: str = typer.Option(
-        "", "--truth", help="What was injected: a CSV file with subject, axis, group, log_odds, or world:PRESET."
+        "",
+        "--truth",
+        help="What is expected: a CSV file with subject, axis, group, log_odds; or world:PRESET, what was put in.",
     ),
     before_after: tuple[str, str] = typer.Option(
         ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False

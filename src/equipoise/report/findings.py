@@ -263,8 +263,8 @@ class Lean:
 def leans(series: Series) -> list[Lean]:
     """Whom each subject's pictures favour on each axis, from the score gaps inside counterfactual sets.
 
-    A group's score is the mean of its gaps to the other groups; the p-value is the smallest of the axis's pairs, times
-    the number of pairs.
+    A group's score is the mean of its gaps to the other groups; the p-value is the smallest of the pairs in which the
+    last group has the lower score, times the number of all pairs: it is about the group that is said to lose.
     """
     rows = subject_rows(series, "counterfactual_gap")
     named = rows.loc[rows["axis"].notna(), ["axis", "subject", "group", "codes", "value", "p_value"]]
@@ -274,14 +274,17 @@ def leans(series: Series) -> list[Lean]:
     every = []
     for (axis, subject), some in sorted(of_subject.items(), key=lambda item: item[0]):
         scores: dict[str, list[float]] = {}
+        p_of_lower: dict[str, list[float]] = {}
         for row in some:
             first, second = pair_of(row) or (str(row["group"]), "")
+            if pd.notna(row["p_value"]):
+                p_of_lower.setdefault(second if row["value"] > 0 else first, []).append(float(row["p_value"]))
             scores.setdefault(first, []).append(float(row["value"]))
             scores.setdefault(second, []).append(-float(row["value"]))
         means = {group: sum(values) / len(values) for group, values in scores.items()}
         top, bottom = max(means, key=lambda g: means[g]), min(means, key=lambda g: means[g])
-        least = min((float(row["p_value"]) for row in some if pd.notna(row["p_value"])), default=1.0)
-        every.append(Lean(subject, axis, top, bottom, means[top] - means[bottom], min(1.0, least * len(some))))
+        p = min(p_of_lower.get(bottom, [1.0]))
+        every.append(Lean(subject, axis, top, bottom, means[top] - means[bottom], min(1.0, p * len(some))))
     return every
 
 

@@ -21,7 +21,7 @@ from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 from equipoise.text.labels import label_text
 
-__all__ = ["Recovered", "read_truth", "recovered", "truth_figure"]
+__all__ = ["Recovered", "is_stated", "read_truth", "recovered", "truth_figure"]
 
 _NAMES = ("subject", "axis", "group")
 _NEEDED = (*_NAMES, "log_odds")
@@ -39,6 +39,13 @@ class Recovered:
     pair: tuple[str, str]
     table: pd.DataFrame
     """One row per subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
+    stated: bool = False
+    """Whether somebody only said so, in a table of their own: what they expect, or what they know."""
+
+    @property
+    def called(self) -> str:
+        """What was done with the truth, for a sentence: it was put in, or stated."""
+        return "stated" if self.stated else "put in"
 
     @cached_property
     def estimate(self) -> Estimate | None:
@@ -109,7 +116,16 @@ def _from_name(name: str) -> pd.DataFrame:
         raise InputError(f"{name}: not a CSV file of the truth ({error})") from None
 
 
-def recovered(series: Series, truth: pd.DataFrame) -> list[Recovered]:
+def is_stated(truth: str | Path | pd.DataFrame | None) -> bool:
+    """Whether a truth is a table of somebody's own, and not what a world is known to have been made with.
+
+    >>> is_stated("world:biased"), is_stated("expected.csv"), is_stated(None)
+    (False, True, False)
+    """
+    return truth is not None and not (isinstance(truth, str) and truth.startswith("world:"))
+
+
+def recovered(series: Series, truth: pd.DataFrame, *, stated: bool = False) -> list[Recovered]:
     """For each axis with gaps inside sets, the pair of groups whose injected difference varies most."""
     gaps = pd.concat([subject_rows(series, metric) for metric in GAPS], ignore_index=True)
     injected = (
@@ -135,7 +151,7 @@ def recovered(series: Series, truth: pd.DataFrame) -> list[Recovered]:
         table = table.rename_axis("subject").reset_index().sort_values("injected", ignore_index=True)
         spread = float(np.ptp(table["injected"].to_numpy()))
         if axis not in best or spread > best[axis][0]:
-            best[axis] = spread, Recovered(series.label, axis, (first, second), table)
+            best[axis] = spread, Recovered(series.label, axis, (first, second), table, stated)
     return [recovery for _, recovery in best.values()]
 
 
@@ -158,7 +174,8 @@ def truth_figure(recoveries: list[Recovered], colours: dict[str, int]) -> tuple[
         _panel(drawing, recovery, across, up, colours.get(recovery.label, 0) % SERIES_COLOURS, x0, y0)
     tables = [f.table.assign(model=f.label, axis=f.axis, pair=" - ".join(f.pair)) for f in recoveries]
     r = recoveries[0].correlation
-    label = f"Measured score gaps against injected log-odds, one dot per subject; correlation {amount(r)} in the first"
+    truth = "stated" if recoveries[0].stated else "injected"
+    label = f"Measured score gaps against {truth} log-odds, one dot per subject; correlation {amount(r)} in the first"
     return drawing.svg(label), pd.concat(tables, ignore_index=True)
 
 
@@ -169,7 +186,7 @@ def _panel(
     r = "flat" if recovery.correlation is None else f"r = {amount(recovery.correlation)}"
     drawing.text(x0 + 8, y0 + 15, f"{recovery.label}: {axis_name(recovery.axis)}", "bold")
     drawing.text(across.end, y0 + 15, r, "soft num", "end")
-    drawing.x_axis(across, up.end, up.start, f"put in: log-odds of {first} rather than {second}")
+    drawing.x_axis(across, up.end, up.start, f"{recovery.called}: log-odds of {first} rather than {second}")
     for value in _few(up.low, up.high):
         drawing.text(across.start - 6, up(value) + 4, f"{value:g}".replace("-", "−"), "soft num", "end")
         drawing.line(across.start, up(value), across.end, up(value))
@@ -178,7 +195,7 @@ def _panel(
     if across.low < 0 < across.high:
         drawing.line(across(0), up.end, across(0), up.start, "axis")
     for subject, x, y in recovery.table.itertuples(index=False):
-        label = f"{subject}: put in {amount(x)}, measured {amount(y, 3)}"
+        label = f"{subject}: {recovery.called} {amount(x)}, measured {amount(y, 3)}"
         drawing.dot(across(x), up(y), 4, f"c{colour} bar", label, str(subject))
     for row, anchor, shift, lift in (
         (recovery.table.iloc[0], "start", -5, 18),

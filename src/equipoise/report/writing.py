@@ -21,7 +21,7 @@ from equipoise.report.cards import cards
 from equipoise.report.page.contents import PageContents, gather
 from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
-from equipoise.report.truth import read_truth
+from equipoise.report.truth import is_stated, read_truth
 from equipoise.report.verdict.judging import BiasVerdict
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def write(
     ``folders``: result folders (of ``audit``, ``captions``, ``dataset`` or ``compare``), tables of images, whose
     pictures are shown, and folders with a ``funnel.csv``, in any order; or a mapping from the name to show to the
     folder. The table of an audit is found by itself where it was when it was audited, or beside the results.
-    ``truth``: what was injected: a table or CSV file with ``subject, axis, group, log_odds``, or ``world:PRESET``.
+    ``truth``: what is expected or known to be true, as a table or CSV file with ``subject, axis, group, log_odds``, or
+    ``world:PRESET``, what was put into a world; the page says which of the two it is.
     ``before_after``: folders, of these or others: the audit before a remedy, the audit after it, and those after
     further remedies, to be shown beside it.
     ``naive``: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
@@ -127,7 +128,8 @@ def _gathered(
     pair = () if before_after is None else _pair(given, before_after)
     plain = read_given(naive) if naive else None
     shown = plain.series if plain else []
-    return given, gather(given, title=title, truth=known, pair=pair, naive=shown, verdict_alone=verdict_alone)
+    options: dict[str, Any] = {"title": title, "truth": known, "stated": is_stated(truth), "pair": pair}
+    return given, gather(given, **options, naive=shown, verdict_alone=verdict_alone)
 
 
 def _written_before(folder: Path) -> set[str]:

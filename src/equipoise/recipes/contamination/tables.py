@@ -48,9 +48,9 @@ def measured_models(home: StudyHome, kind: str) -> pd.DataFrame:
     What nothing was replaced in counts as the beginning of every arm.
     """
     frames = []
-    for mark in sorted((home.folder / "steps").glob(f"{kind}-*.json")):
-        arm, seed, alpha = mark.stem.removeprefix(f"{kind}-").rsplit("-", 2)
-        rows = pd.read_csv(home.step(mark.stem) / "rows.csv")
+    for step in home.done(f"{kind}-*"):
+        arm, seed, alpha = step.removeprefix(f"{kind}-").rsplit("-", 2)
+        rows = pd.read_csv(home.step(step) / "rows.csv")
         frames.append(rows.assign(arm=arm, seed=int(seed), alpha=float(alpha)))
     if not frames:
         return pd.DataFrame(columns=["arm", "seed", "alpha", "metric", "axis", "group", "value", "chance"])
@@ -292,9 +292,9 @@ def _generation_part(home: StudyHome) -> StudyPart | None:
     if home.has("generation-0"):
         for kind, label in (("placebo", "renders"), ("biased", "generator as it comes")):
             rows.append(_generation(home.step("generation-0") / f"rows-{kind}.csv", label, 0))
-    for mark in sorted((home.folder / "steps").glob("generation-*-*.json")):
-        mode, number = mark.stem.removeprefix("generation-").rsplit("-", 1)
-        rows.append(_generation(home.step(mark.stem) / "rows.csv", mode, int(number)))
+    for step in home.done("generation-*-*"):
+        mode, number = step.removeprefix("generation-").rsplit("-", 1)
+        rows.append(_generation(home.step(step) / "rows.csv", mode, int(number)))
     if len(rows) < 3:
         return None
     frame = pd.concat(rows, ignore_index=True)
@@ -320,7 +320,7 @@ def _generation(path: Path, mode: str, number: int) -> pd.DataFrame:
 
 
 def _shown_parts(home: StudyHome) -> list[StudyPart]:
-    folders = [home.step(mark.stem) for mark in sorted((home.folder / "steps").glob("shown-*.json"))]
+    folders = [home.step(step) for step in home.done("shown-*")]
     if not folders:
         return []
     sharp, people = shown_rows(folders)

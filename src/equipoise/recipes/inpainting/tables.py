@@ -59,8 +59,8 @@ def _audits(home: StudyHome) -> dict[str, dict[str, Path]]:
     """The folders of audits, by arm and seed."""
     folders: dict[str, dict[str, Path]] = {}
     for name in EVERY_ARM:
-        marks = sorted((home.folder / "steps").glob(f"audit-{name}-*.json"))
-        seeds = {mark.stem.removeprefix(f"audit-{name}-"): home.step(mark.stem) for mark in marks}
+        steps = home.done(f"audit-{name}-*")
+        seeds = {step.removeprefix(f"audit-{name}-"): home.step(step) for step in steps}
         if seeds:
             folders[name] = seeds
     return folders
@@ -183,7 +183,10 @@ def _nearest(rows: pd.DataFrame) -> tuple[str, str]:
             "S_synthetic nearest",
         )
     names = ", ".join(f"{row['arm']} ({row['measured']:+.2f})" for row in open_.to_dict("records"))
-    first = "S_synthetic is not the nearest to parity" if len(nearer) else "S_synthetic has the smallest distance"
+    if ((rows["measured"] < 0) & (rows["p_adjusted"] < 0.05)).any():
+        first = "S_synthetic is not the nearest to parity"
+    else:  # which of them is truly nearer is open
+        first = f"S_synthetic {'does not have' if len(nearer) else 'has'} the smallest distance"
     text = (
         f"{first}; that it is nearest is not shown: {len(clear)} of {len(rows)} others are clearly farther (p below "
         f".05 after Holm's adjustment), and these are not: {names}."
@@ -300,10 +303,10 @@ def _caption_rows(home: StudyHome, name: str, table: str, axis: str) -> list[dic
     """Quality and LIC of one arm's captions, one row per seed and number."""
     called = "LIBRA" if name == "libra" else EVERY_ARM[name].published
     rows: list[dict[str, Any]] = []
-    for mark in sorted((home.folder / "steps").glob(f"captions-{name}-*.json")):
-        results = read_results(home.step(mark.stem) / "results.parquet")
+    for step in home.done(f"captions-{name}-*"):
+        results = read_results(home.step(step) / "results.parquet")
         whole = results[results["group"].isna() & results["subject"].isna() & results["pool"].isna()]
-        seed = mark.stem.rsplit("-", 1)[1]
+        seed = step.rsplit("-", 1)[1]
         for head, (metric, scale) in _CAPTIONS.items():
             for row in whole[whole["metric"] == metric].head(1).to_dict("records"):
                 paper = _published(table, f"Transformer / {called}", f"COCO / {axis} / {head}")
@@ -318,13 +321,12 @@ def _captioners(home: StudyHome) -> StudyPart:
     for name in (*CAPTION_ARMS, "libra"):
         rows += _caption_rows(home, name, "T4.2", "gender")
         called = "LIBRA" if name == "libra" else ARMS[name].published
-        for mark in sorted((home.folder / "steps").glob(f"caption-{name}-*.json")):
-            ratio = caption_ratio(home.step(mark.stem) / "masked.jsonl", PAIRS["gender"])
+        for step in home.done(f"caption-{name}-*"):
+            ratio = caption_ratio(home.step(step) / "masked.jsonl", PAIRS["gender"])
             if ratio is not None:
-                cells = {"measured": ratio.value, "low": ratio.ci_low, "high": ratio.ci_high}
-                cells |= {"chance": ratio.null_mean, "p": ratio.p_value, "n": ratio.n}
+                cells = measured_cells(ratio.row())
                 paper = _published("T4.2", f"Transformer / {called}", "COCO / gender / Ratio")
-                seed = mark.stem.rsplit("-", 1)[1]
+                seed = step.rsplit("-", 1)[1]
                 rows.append({"arm": called, "seed": seed, "what": "Ratio"} | cells | paper)
     texts = (
         "The miniature captioner trained on each set. METEOR is the approximation without WordNet, LIC is by the "
@@ -372,17 +374,15 @@ def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
     origin = dict(zip(sources["image_id"], sources["source_id"], strict=True))
     rows = []
     for arm in ("original", "augment", SYNTHETIC):
-        for mark in sorted((home.folder / "steps").glob(f"caption-{arm}-*.json")):
-            folder = home.step(mark.stem)
+        for step in home.done(f"caption-{arm}-*"):
+            folder = home.step(step)
             try:
                 delta = caption_delta(folder / "test.jsonl", folder / "parts.jsonl", origin, PAIRS["gender"])
             except InputError:  # no caption names one of the genders
                 continue
-            row = {"value": delta.value, "ci_low": delta.ci_low, "ci_high": delta.ci_high}
-            row |= {"null_mean": delta.null_mean, "p_value": delta.p_value, "n": delta.n}
             paper = _published(
                 "T4.3", f"ClipCap / {ARMS[arm].published}", "COCO test original vs inpainted / gender / Delta"
             )
-            keys = {"model": "captioner", "arm": ARMS[arm].published, "seed": mark.stem.rsplit("-", 1)[1]}
-            rows.append(keys | measured_cells(row) | paper)
+            keys = {"model": "captioner", "arm": ARMS[arm].published, "seed": step.rsplit("-", 1)[1]}
+            rows.append(keys | measured_cells(delta.row()) | paper)
     return rows

@@ -114,9 +114,9 @@ def audit_folder(home: StudyHome, step: str) -> Path:
 def _changes(home: StudyHome, kind: str) -> pd.DataFrame:
     """What each comparison of a kind found, with the values before (or of the other reviser) and after."""
     rows: list[dict[str, Any]] = []
-    for mark in sorted((home.folder / "steps").glob(f"{kind}-*.json")):
-        name, captioner, shown, seed = mark.stem.removeprefix(f"{kind}-").rsplit("-", 3)
-        results = read_results(home.step(mark.stem) / "comparison" / "results.parquet")
+    for step in home.done(f"{kind}-*"):
+        name, captioner, shown, seed = step.removeprefix(f"{kind}-").rsplit("-", 3)
+        results = read_results(home.step(step) / "comparison" / "results.parquet")
         keys = {"reviser": name, "captioner": captioner, "pictures": shown, "seed": seed}
         rows += [keys | row for row in _cells(results)]
     changes = pd.DataFrame(rows)
@@ -147,9 +147,9 @@ def _fell(changes: pd.DataFrame) -> pd.DataFrame:
 
 def _before(home: StudyHome) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    for mark in sorted((home.folder / "steps").glob("before-*.json")):
-        captioner, shown, seed = mark.stem.removeprefix("before-").rsplit("-", 2)
-        results = read_results(audit_folder(home, mark.stem) / "results.parquet")
+    for step in home.done("before-*"):
+        captioner, shown, seed = step.removeprefix("before-").rsplit("-", 2)
+        results = read_results(audit_folder(home, step) / "results.parquet")
         rows += [{"captioner": captioner, "pictures": shown, "seed": seed} | row for row in _cells(results)]
     return pd.DataFrame(rows)
 

@@ -15,14 +15,18 @@ from equipoise.audit.folders import short_name
 from equipoise.data import Table, read_results
 from equipoise.data.published import doubt_sentence, published_numbers
 from equipoise.data.results import RANDOM_RANKING
+from equipoise.formatting import joined
+from equipoise.measure.stats import holm
 from equipoise.measure.stats.correlation import pearson
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import scatter
+from equipoise.report.findings import axis_name
 from equipoise.report.study import StudyFigure, StudyTable, measured_cells
 
 __all__ = [
     "audit_step",
     "correlation_cells",
+    "followed",
     "metric_table",
     "paper_table",
     "recovered_part",
@@ -133,9 +137,33 @@ def recovered_part(
     for axis, some in pd.concat(points, ignore_index=True).groupby("axis", sort=False) if points else ():
         first = some[some["pair"] == some["pair"].iloc[0]]
         svg = scatter(first, "log-odds put in", "gap inside sets", name=f"truth-{axis}", series="model")
-        caption = f"One point per subject and model ({', '.join(folders)}); {first['pair'].iloc[0]}."
+        caption = (
+            f"One point per subject and model ({', '.join(dict.fromkeys(first['model']))}); {first['pair'].iloc[0]}."
+        )
         figures.append(StudyFigure(f"truth-{axis}", f"Put in and measured, {axis}", caption, svg, first))
     return table, figures
+
+
+def followed(correlations: pd.DataFrame) -> list[str]:
+    """Which models are shown to follow what was put in, in words: intervals above 0, and p below .05 after Holm.
+
+    >>> cells = {"model": ["a", "b"], "axis": "gender", "low": [0.6, -0.2], "p": [0.001, 0.4]}
+    >>> followed(pd.DataFrame(cells))
+    ['Gaps follow what was put in: a on gender. Not shown to follow it: b on gender.']
+    """
+    tested = correlations[correlations["p"].notna()] if len(correlations) else correlations
+    if tested.empty:
+        return []
+    clear = (tested["low"] > 0) & (holm(tested["p"].to_numpy(float)) < 0.05)
+    sentences = []
+    for words, rows in (("Gaps follow what was put in", tested[clear]), ("Not shown to follow it", tested[~clear])):
+        if len(rows):
+            sentences.append(f"{words}: {joined([f'{model} on {axis_name(axis)}' for model, axis in _named(rows)])}.")
+    return [" ".join(sentences)]
+
+
+def _named(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(rows["model"].astype(str), rows["axis"].astype(str), strict=True))
 
 
 def metric_table(

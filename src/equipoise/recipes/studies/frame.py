@@ -198,6 +198,10 @@ class StudyHome:
         """Whether a step is done."""
         return self._mark(name).is_file()
 
+    def done(self, pattern: str) -> list[str]:
+        """The steps that are done and whose names fit ``pattern``, with ``*`` for anything, in order of their names."""
+        return [mark.stem for mark in sorted((self.folder / STEPS).glob(f"{pattern}.json"))]
+
     def seconds(self) -> float:
         """How long all steps took, in this call and in earlier ones."""
         marks = (self.folder / STEPS).glob("*.json")

@@ -13,6 +13,7 @@ from equipoise.data.published import models_of, published_cell
 from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 from equipoise.recipes.studies.common import (
+    followed,
     metric_table,
     paper_table,
     recovered_part,
@@ -280,5 +281,6 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
         "here do not lean, and a judge that made none of them finds both genders in every pair. Both were decided "
         "after it was seen, on another seed, that edits into the other gender are a little worse, so that in pictures "
         "that lean the fair twin seems to lean with them.",
+        *followed(table.frame),
     )
     return StudyPart("Against the truth", "Gaps inside edited pairs", text, (table,), tuple(figures), "the edits")

@@ -214,14 +214,15 @@ def _figure_2_2(folder: Path) -> list[StudyPart]:
     guess = lic_chance(scores["group"].nunique())
     rows, boxes = [], {}
     for (model, group), some in scores.groupby(["model", "group"], sort=True):
-        mean = summarise(some["score"].to_numpy(float), null_value=guess)
+        mean = summarise(some["score"].to_numpy(float))
         label = f"{NAMES.get(model_key(str(model)), str(model))}, {group}"
-        rows.append({"model": model, "group": group, **measured_cells(mean.row(metric="bias_score"))})
+        rows.append({"model": model, "group": group, **measured_cells(mean.row(metric="bias_score")), "chance": guess})
         boxes[label] = some.set_index("image_id")["score"]
     text = (
         f"Each caption's bias score: how sure a classifier ({of}) that was trained on other captions is of the right "
         f"group, 0 where it takes another one; a blind guess gives {guess:.2f}. Captions of one group may give it away "
-        "more than another's.",
+        "more than another's. Whether they give away anything is not tested here: a classifier that has learnt nothing "
+        "and is sure of itself scores more than a blind guess, and one that prefers a group more for that group.",
     )
     svg = box_plots(boxes, "bias score", chance=dict.fromkeys(boxes, guess), name="f2-2", named=0)
     figure = StudyFigure("F2.2", "Bias scores by model and group", "Boxes over captions.", svg)

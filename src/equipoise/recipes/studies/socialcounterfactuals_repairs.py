@@ -251,12 +251,13 @@ def _skew_part(home: StudyHome) -> StudyPart:
                         {"segment": joint, "model": name, "metric": f"{row['metric']}{_k(row)}", **measured_cells(row)}
                     )
     svg = grouped_bars(pd.DataFrame(bars), "MaxSkew@K on held-out subjects", name="t2")
+    n = max((int(row["n"]) for row in changes), default=0)
     text = (
         "As in the paper, a fifth of the occupations is held out of every repair and judges it; each segment has a "
         "model of its own. The paper's loss is contrastive; the other evens out the scores that images of one set get "
-        "for texts that name nobody, and trains the encoder of texts alone. A change is paired by occupation: its "
-        "chance level is that of exchanging before and after, and six occupations make it wide. Bias@K has a sign, "
-        "and one nearer to 0 is better.",
+        "for texts that name nobody, and trains the encoder of texts alone. A change is paired by occupation, of which "
+        f"there are {n}; its chance level is what labels give that are shuffled alike before and after. Bias@K has a "
+        "sign, and one nearer to 0 is better.",
     )
     papers = [
         paper_table("socialcounterfactuals", table, f"The paper's Table {table[1:]}", rows="pretrained|debiased")

@@ -12,6 +12,7 @@ from equipoise.data import Table
 from equipoise.data.published import models_of, published_cell
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
+    followed,
     metric_table,
     paper_table,
     recovered_part,
@@ -77,9 +78,10 @@ def _quartile_part(folders: Mapping[str, Path], axis: str) -> StudyPart:
 def _truth(folders: Mapping[str, Path]) -> StudyPart:
     table, figures = recovered_part(folders, "biased")
     text = (
-        "The log-odds that were put into the world that mini:clip learned from, and the gaps of its scores inside sets "
+        "The log-odds that were put into the world that mini:clip learned from, and the gaps of scores inside sets "
         "that show everybody alike. Into the world of mini:clip-fair nothing was put: gaps that it has are its own, "
-        "such as every encoder has, and do not follow what was put into the other world.",
+        "such as every encoder has.",
+        *followed(table.frame),
     )
     return StudyPart("Against the truth", "Is what was put in found?", text, (table,), tuple(figures), "rendered sets")
 

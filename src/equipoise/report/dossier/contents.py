@@ -122,7 +122,7 @@ def contents_of(told: DossierInput) -> dict[str, Any]:
         "summary": _summary(checked),
         "deciding": [{**check.plain(), "rows": checked.beside(check)} for check in checked.deciding],
         "coverage": _coverage(told.policy, checked, given.series, tables),
-        "findings": [_finding(each) for each in given.series],
+        "findings": [_finding(each) for each in given.series if not each.is_yardstick],
         "sensitivity": {
             "measured": bool(moved),
             "text": "" if moved else NOT_PERTURBED,

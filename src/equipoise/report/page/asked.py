@@ -12,8 +12,20 @@ from equipoise.measure.notes import facts_of
 from equipoise.report.findings import WITHOUT_SUBJECTS, axis_name, is_of_prompts
 from equipoise.report.page.gallery import PictureOrder, Rankings
 from equipoise.report.sources import Given, ResultFolder, Series
+from equipoise.report.verdict.outcomes import SIGNED, UPWARDS, WORSE_BELOW
 
-__all__ = ["chosen_k", "facts", "pictograms_told", "pool_told", "said_of", "shares_shown", "title_of", "unit_of"]
+__all__ = [
+    "better_told",
+    "chosen_k",
+    "facts",
+    "pictograms_told",
+    "pool_told",
+    "said_of",
+    "shares_shown",
+    "side_told",
+    "title_of",
+    "unit_of",
+]
 
 _KINDS = {
     "audit": "audited model",
@@ -65,6 +77,28 @@ def said_of(unit: str, text: str) -> str:
     ('Prompt by prompt', 'Subject by subject')
     """
     return text if unit == "subject" else text.replace("subject", unit).replace("Subject", unit.capitalize())
+
+
+def side_told(metric: str) -> str:
+    """What it means that a subject's dot lies to one side of the line of chance.
+
+    >>> side_told("max_skew"), side_told("min_skew")[:16], side_told("bias_at_k")[:25]
+    ('right of the line, its pictures are more lopsided than chance', 'left of the line', 'the farther from the line')
+    """
+    if metric in SIGNED - UPWARDS:
+        return "the farther from the line, the more lopsided are its pictures, to one group or, beyond it, to another"
+    return f"{'left' if metric in WORSE_BELOW else 'right'} of the line, its pictures are more lopsided than chance"
+
+
+def better_told(metric: str) -> str:
+    """Where a repair should move a number.
+
+    >>> better_told("max_skew"), better_told("min_skew"), better_told("bias_at_k")
+    ('left of where it was', 'right of where it was', 'nearer to the line than it was')
+    """
+    if metric in SIGNED - UPWARDS:
+        return "nearer to the line than it was"
+    return f"{'right' if metric in WORSE_BELOW else 'left'} of where it was"
 
 
 def facts(series: Sequence[Series], rankings: Rankings) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from equipoise.formatting import csv_text, percent
+from equipoise.formatting import percent
 from equipoise.measure.retrieval.single import SINGLE_METRIC
 from equipoise.report.findings import (
     axis_name,
@@ -20,8 +19,19 @@ from equipoise.report.findings import (
     subject_rows,
     told_of_p,
 )
-from equipoise.report.page.asked import chosen_k, facts, pictograms_told, said_of, shares_shown, title_of, unit_of
+from equipoise.report.page.asked import (
+    chosen_k,
+    facts,
+    pictograms_told,
+    said_of,
+    shares_shown,
+    side_told,
+    title_of,
+    unit_of,
+)
+from equipoise.report.page.explained import PageFigure, explained_change, explained_naive, explained_truth
 from equipoise.report.page.figures import (
+    MODELS_DRAWN,
     headline_figure,
     joint_figure,
     proportions_figure,
@@ -31,7 +41,7 @@ from equipoise.report.page.figures import (
 from equipoise.report.page.funnel import funnel_figure, funnel_table, own_p_values, read_funnel
 from equipoise.report.page.gallery import Gallery, Rankings, gallery, read_ranking
 from equipoise.report.page.method import configs, definitions, dropped, limits, method, versions
-from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
+from equipoise.report.page.naive import naive_numbers
 from equipoise.report.page.tables import (
     SUBJECT_COLUMNS,
     CaptionNumbers,
@@ -46,10 +56,11 @@ from equipoise.report.page.tables import (
 )
 from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
-from equipoise.report.truth import recovered, truth_figure
-from equipoise.report.verdict.change import change_figure, changes, repaired_by
+from equipoise.report.truth import recovered
+from equipoise.report.verdict.change import changes, repaired_by
 from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric, spreads_of
 from equipoise.report.verdict.kinds import dataset_rows, on_nothing_dropped
+from equipoise.report.verdict.outcomes import distances
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
@@ -76,27 +87,6 @@ _CONTENTS = {
 }
 _JOINT_SHOWN = 3
 """So many intersections of two axes have a figure."""
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A figure of the page: its drawing, its data, and how to read it."""
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-    data: pd.DataFrame
-
-    @property
-    def csv(self) -> str:
-        """The data as CSV."""
-        return csv_text(self.data)
-
-    @property
-    def data_uri(self) -> str:
-        """The data inside the page, so that it travels with it."""
-        return "data:text/csv;base64," + base64.b64encode(self.csv.encode()).decode()
 
 
 @dataclass
@@ -194,6 +184,7 @@ def gather(
     *,
     title: str | None,
     truth: pd.DataFrame | None,
+    stated: bool = False,
     pair: Sequence[Series] = (),
     naive: Sequence[Series] = (),
     verdict_alone: bool = False,
@@ -211,7 +202,11 @@ def gather(
         audits = [each for each in audits if each not in pair]
     elif pair:  # what is being repaired comes first
         audits = [*pair, *(each for each in audits if each not in pair)]
-    found_truth = [] if truth is None else [each for some in [*audits, *captions] for each in recovered(some, truth)]
+    found_truth = (
+        []
+        if truth is None
+        else [each for some in [*audits, *captions] for each in recovered(some, truth, stated=stated)]
+    )
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
     repairs = []
@@ -247,12 +242,14 @@ def gather(
         if (figure := _headline(some, list(colours), metric if number == 0 else main_metric(some)))
     ]
     if found_truth:
-        contents.figures["truth"] = [_truth(found_truth, colours)]
+        contents.figures["truth"] = [explained_truth(found_truth, colours)]
     changed = [repair for repair in repairs if repair.changes]
     if changed:
-        contents.figures["change"] = [_change(repair, number) for number, repair in enumerate(changed, start=1)]
+        contents.figures["change"] = [
+            explained_change(repair, number) for number, repair in enumerate(changed, start=1)
+        ]
     if plain:
-        contents.figures["naive"] = [_naive(plain)]
+        contents.figures["naive"] = [explained_naive(plain)]
     rankings = {each.label: ranking for each in audits if (ranking := read_ranking(each, given.problems)) is not None}
     contents.rankings = rankings
     single = SINGLE_METRIC if any(is_of_prompts(each) for each in audits) else metric
@@ -310,39 +307,6 @@ def _headline(series: Sequence[Series], labels: list[str], metric: str | None) -
     return PageFigure(f"headline{suffix}", title, caption, svg, data)
 
 
-def _truth(recoveries: Sequence[Any], colours: dict[str, int]) -> PageFigure:
-    svg, data = truth_figure(list(recoveries), colours)
-    caption = (
-        "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as "
-        "log-odds of the first group rather than the second. Up: how much higher the model scores the first inside "
-        "counterfactual sets, for a prompt that names neither. Dots on a rising line: the audit found what was put "
-        "in. A flat cloud: it was not learnt."
-    )
-    return PageFigure("truth", "Put in, and found", caption, svg, data)
-
-
-def _change(repair: Repair, number: int) -> PageFigure:
-    svg, data = change_figure(repair.changes, (repair.before.label, repair.after.label))
-    caption = (
-        f"Hollow: before. Filled: after. Lines are {percent(level_of(repair.after))} intervals, the grey band is "
-        "chance after the repair. The paired change, after - before, compares the same subjects; left of where it "
-        "was is better, and inside the band what is left cannot be told from chance."
-    )
-    name = "change" if number == 1 else f"change_{number}"
-    title = "What the repair changed" if number == 1 else f"What {repair.after.label} changed"
-    return PageFigure(name, title, caption, svg, data)
-
-
-def _naive(numbers: Sequence[Naive]) -> PageFigure:
-    svg, data = naive_figure(numbers)
-    caption = (
-        "Hollow: the number as it is often published, over a natural, lopsided pool and against even shares. The thick "
-        "mark is what a model blind to the groups gets from that pool: the pool's own lean. Filled: what the audit "
-        "with counterfactual sets found, less what chance gives. A hollow dot on its mark says nothing about the model."
-    )
-    return PageFigure("naive", "The naive number, and the audit", caption, svg, data)
-
-
 def _add_subjects(
     contents: PageContents, audits: Sequence[Series], rankings: Rankings, metric: str, labels: list[str]
 ) -> None:
@@ -359,8 +323,8 @@ def _add_subjects(
         return
     svg, data = strip_figure(rows, labels, unit=contents.unit)
     caption = (
-        "Each dot is a subject; right of the line, its pictures are more lopsided than chance. Filled: p < 0.05 "
-        f"{told_of_p(rows)}. Dots of the same value are piled up. The rightmost is named; typing below marks a "
+        f"Each dot is a subject; {side_told(metric)}. Filled: p < 0.05 {told_of_p(rows)}. Dots of the same value are "
+        "piled up. The rightmost is named; typing below marks a "
         "subject here."
     )
     title, caption = (said_of(contents.unit, text) for text in ("Subjects by axis", caption))
@@ -384,6 +348,9 @@ def _groups(audits: Sequence[Series], rankings: Rankings, labels: list[str], met
         "bars here do not rule out that single subjects lean to opposite sides."
     )
     caption = said_of(unit_of(audits), caption)
+    n_models = rows["label"].nunique()
+    if n_models > MODELS_DRAWN:
+        caption += f" The first {MODELS_DRAWN} of {n_models} models are drawn; the data has all."
     figures.append(PageFigure("proportions", "Shares of the first pictures, by group", caption, svg, data))
     joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]
     for number, axis in enumerate(joint):
@@ -415,7 +382,8 @@ def _subject_groups(audits: Sequence[Series], rankings: Rankings, metric: str | 
     shares = shares_shown(audit, rankings[audit.label], axes, k)
     unit, single = unit_of(audits), subject_rows(audit, metric)
     single = single[single["axis"] == row["axis"]].drop_duplicates("subject").set_index("subject")
-    by_subject = {"skewness": shares["subject"].map(single["excess"]), "p": shares["subject"].map(single["p_shown"])}
+    skewness = distances(metric, single["excess"])
+    by_subject = {"skewness": shares["subject"].map(skewness), "p": shares["subject"].map(single["p_shown"])}
     svg, data = subjects_figure(shares.assign(**by_subject), unit=unit)
     whole = "pool" if unit == "prompt" else "subject's pictures"
     caption = said_of(

@@ -16,6 +16,7 @@ from equipoise.report.findings import LEVEL, axis_name, corrected_column, metric
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
 __all__ = [
+    "MODELS_DRAWN",
     "headline_figure",
     "joint_figure",
     "proportions_figure",
@@ -139,6 +140,8 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40, unit: str = "subject")
 
 
 WIDTH = 720.0
+MODELS_DRAWN = 3
+"""So many models have a panel in the figure of shares."""
 _SURE = 1.96
 
 
@@ -287,7 +290,7 @@ def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale
 def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
     """Shares of the top K by group: one bar per group, one panel per model, the share that chance gives as a mark."""
     panels = [label for label in labels if (rows["label"] == label).any()]
-    columns = min(len(panels), 3)
+    columns = min(len(panels), MODELS_DRAWN)
     panels = panels[:columns]
     first = max(110.0, 7.0 * max(len(str(g)) for g in rows["group"]) + 14)
     width = (WIDTH - first - 8) / columns

@@ -26,6 +26,7 @@ from equipoise.pace import steps
 from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, main_rows, metric_name, subject_rows
 from equipoise.report.sources import Given, Series, no_table
 from equipoise.report.svg import SERIES_COLOURS
+from equipoise.report.verdict.outcomes import distances
 
 __all__ = [
     "Gallery",
@@ -335,12 +336,12 @@ def _which(n: int, unit: str) -> str:
 
 
 def _axis(audit: Series, metric: str, table: Table) -> tuple[str, int] | None:
-    """The single axis with the largest excess, and its K."""
+    """The single axis that is farthest from chance, and its K."""
     rows = main_rows(audit, metric)
     rows = rows[rows["axis"].isin(table.axes) & rows["k"].notna()]
     if rows.empty:
         return None
-    row = rows.sort_values("excess", kind="stable").iloc[-1]
+    row = rows.loc[distances(metric, rows["excess"]).sort_values(kind="stable").index[-1]]
     return str(row["axis"]), int(row["k"])
 
 
@@ -356,7 +357,7 @@ def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) 
     size = gaps[gaps["axis"] == axis].groupby("subject")["value"].agg(lambda v: float(v.abs().max()))
     rows = rows.assign(
         gap=rows["subject"].map(size).fillna(0.0),
-        shown=rows["excess"].round(2),
+        shown=distances(metric, rows["excess"]).round(2),
         favoured=[_favoured(ranking.top(subject, k), axis) for subject in rows["subject"]],
     )
     rows = rows.sort_values(["shown", "gap", "subject"], ascending=[False, False, True], kind="stable")
@@ -368,7 +369,7 @@ def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) 
     for row in pd.concat([most, least]).to_dict("records"):
         words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_shown'])}"
         words += " corrected over the prompts (Holm)" if pd.notna(row["p_holm"]) else ""
-        subjects.append((str(row["subject"]), words, bool(row["p_shown"] < LEVEL and row["excess"] > 0)))
+        subjects.append((str(row["subject"]), words, bool(row["p_shown"] < LEVEL and row["shown"] > 0)))
     return subjects
 
 

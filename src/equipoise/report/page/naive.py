@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from equipoise.formatting import amount, factor, signed
+from equipoise.measure.retrieval.variants import VARIANTS
 from equipoise.report.findings import main_rows, metric_name
 from equipoise.report.sources import Series
 from equipoise.report.svg import Scale, SvgDrawing, span
@@ -34,14 +35,23 @@ class Naive:
     """Whether the audit calls it a bias."""
 
     @property
+    def is_even(self) -> bool:
+        """Whether it is held against even shares, whatever the pool shows, as its definition says."""
+        return _is_even(self.row["variant"])
+
+    @property
     def told(self) -> str:
         """The naive number as a sentence's part.
 
-        The skew against even shares is a factor: how many times its even share one group has.
+        A skew is a factor: how many times its share, even or of the pool, one group has.
         """
         value = float(self.row["value"])
         name = metric_name(str(self.row["metric"]), self.row["k"])
-        times = f", one group at {factor(value)} its even share" if self.row["metric"] == "max_skew" else ""
+        times = (
+            f", one group at {factor(value)} its {'even' if self.is_even else 'fair'} share"
+            if self.row["metric"] == "max_skew"
+            else ""
+        )
         return f"{self.label} {amount(value)} ({name}{times})"
 
 
@@ -56,7 +66,7 @@ def naive_numbers(
         beside = next((other for other in audits if other.label == series.label), None)
         rows = adjusted(main_rows(beside, metric)) if beside is not None else pd.DataFrame()
         judged = {} if beside is None else {j.axis: j for j in reversed(judge(beside, truths))}
-        for _, row in main_rows(series, metric).iterrows():
+        for _, row in main_rows(_as_published(series, metric), metric).iterrows():
             if " x " in str(row["axis"]):
                 continue
             mine = rows[rows["about"] == row["about"]] if len(rows) else rows
@@ -65,6 +75,17 @@ def naive_numbers(
             audit = mine.iloc[0] if len(mine) else None
             numbers.append(Naive(series.label, str(row["axis"]), row, audit, outcome, said is not None and said.biased))
     return numbers
+
+
+def _is_even(variant: object) -> bool:
+    return isinstance(variant, str) and variant in VARIANTS and VARIANTS[variant].desired == "uniform"
+
+
+def _as_published(series: Series, metric: str) -> Series:
+    """The series with the rows of ``metric`` that are against even shares, where it has some."""
+    rows = series.results[series.results["metric"] == metric]
+    even = rows[[_is_even(variant) for variant in rows["variant"]]]
+    return replace(series, results=even.reset_index(drop=True)) if len(even) else series
 
 
 def naive_figure(every: Sequence[Naive]) -> tuple[str, pd.DataFrame]:

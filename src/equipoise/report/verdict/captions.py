@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -74,12 +74,13 @@ def _sentence(captioner: Series, reading: Reading | None) -> str:
 
 
 def _sentences(captions: Sequence[Series], readings: Mapping[str, Reading]) -> list[str]:
-    """One sentence for each model, or for all models of one outcome together where several have it."""
+    """One sentence for each model, or for all models of one outcome on an axis together where several have it."""
     sentences: list[str] = []
     by: dict[str, list[Series]] = {}
     for captioner in captions:
         reading = readings.get(captioner.label)
-        by.setdefault("" if reading is None else f"{reading.metric} {reading.outcome}", []).append(captioner)
+        key = "" if reading is None else f"{reading.metric} {reading.outcome} {reading.row['axis']}"
+        by.setdefault(key, []).append(captioner)
     for key, models in by.items():
         if len(models) == 1 or not key:
             sentences += [_sentence(captioner, readings.get(captioner.label)) for captioner in models]
@@ -146,8 +147,8 @@ def _named_sentence(captioner: Series, recovery: Recovered) -> str:
         return rate
     numbers = f"(correlation {amount(r)}, 95% interval {interval(*span)})"
     if span[0] > 0:
-        return f"{rate}Whom they name too often follows what was put in {numbers}."
-    return f"{rate}Whom they name too often does not clearly follow what was put in {numbers}."
+        return f"{rate}Whom they name too often follows what was {recovery.called} {numbers}."
+    return f"{rate}Whom they name too often does not clearly follow what was {recovery.called} {numbers}."
 
 
 def add_captions(verdict: BiasVerdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
@@ -178,12 +179,12 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     readings = _readings(captions)
     if not readings:
         return BiasVerdict("These captions have no LIC, so their bias is not judged.")
-    axis = perceived(next(iter(readings.values())).row["axis"])
     by: dict[Conclusion, list[str]] = {}
     for label, reading in readings.items():
         by.setdefault(reading.outcome, []).append(label)
     order = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
     top = next(outcome for outcome in order if outcome in by)
+    axis = _axes([reading for reading in readings.values() if reading.outcome is top])
     amplify = all(reading.metric == "lic" for reading in readings.values())
     does = "amplify bias by" if amplify else "give away"
     models = _many(by.get(top, []), len(readings))
@@ -196,7 +197,11 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     }[top]
     if top is Conclusion.TOO_SMALL and amplify:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
-    about = _about(axis, masked=all(words_masked(captioner.source.settings) for captioner in captions), amplify=amplify)
+    about = _about(
+        _axes(readings.values()),
+        masked=all(words_masked(captioner.source.settings) for captioner in captions),
+        amplify=amplify,
+    )
     of = tuple(captions) if len(captions) == 1 else ()  # what is said of several together is no verdict on each
     verdict = BiasVerdict(lead, [about, *_sentences(captions, readings)], outcome=top, of=of)
     verdict.answers.append(
@@ -206,6 +211,11 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     corrected = f", corrected for {len(readings)} models (Holm)" if len(readings) > 1 else ""
     verdict.answers.append((HOW_SURE, f"Over repeated splits and shuffled labels{corrected}: {p}."))
     return verdict
+
+
+def _axes(readings: Iterable[Reading]) -> str:
+    """The axes that models were judged on, where folders differ in theirs."""
+    return joined(list(dict.fromkeys(perceived(reading.row["axis"]) for reading in readings)), "or")
 
 
 def _outcome_of(names: Sequence[str], of: int) -> str:

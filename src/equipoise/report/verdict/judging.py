@@ -19,6 +19,7 @@ CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
 NAIVE, ELSEWHERE = "What would a naive number have said?", "And on other pictures?"
 PUT_IN, REPAIRED = "What was put in, and was it found?", "Did the repair work?"
+STATED = "Does it follow what was stated?"
 PLACEBO = "Is it more than any visible difference?"
 
 SET_METRICS = ("standard_gap", "standard_gap_size", "outranks", "counterfactual_gap", "counterfactual_gap_size")
@@ -231,7 +232,9 @@ def _combined(mine: Sequence[Reading]) -> tuple[Conclusion, Reading]:
     standing = [r for r in mine if float(r.row["p_value"]) <= HINT and _worse(r)]
     if detected or standing:
         inside = all(r.high is not None and r.margin is not None and r.high <= r.margin for r in same)
-        return (Conclusion.TOO_SMALL if inside and detected else Conclusion.CANNOT_TELL), main
+        # one that is beyond chance, and perhaps beyond its own margin, leaves it open
+        small = inside and all(r.outcome is Conclusion.TOO_SMALL for r in detected if r.margin is not None)
+        return (Conclusion.TOO_SMALL if small and detected else Conclusion.CANNOT_TELL), main
     # every pair of groups and every K of the metric must be within the margin
     open_still = [r for r in same if r.outcome is Conclusion.CANNOT_TELL]
     return (Conclusion.CANNOT_TELL, max(open_still, key=_weight)) if open_still else (Conclusion.NOTHING, main)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.formatting import amount, count, joined, percent, plural, share
+from equipoise.formatting import amount, count, interval, joined, percent, plural, share
 from equipoise.report.findings import axis_name, metric_name, rate_tested
 from equipoise.report.sources import Series, compared_models
 from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudgement, BiasVerdict, judge, level_of
@@ -137,22 +137,26 @@ def _seen(series: Series, names: Sequence[str]) -> list[str]:
 
 
 def _difference(judgement: AxisJudgement, first: str, second: str) -> str:
+    """One difference with all its numbers, its margin among them, in the unit of the metric itself."""
     row, reading = judgement.rests_on.row, judgement.rests_on
-    name = metric_name(reading.metric, row["k"])
-    more, less = (first, second) if row["value"] > 0 else (second, first)
+    name, chance = metric_name(reading.metric, row["k"]), float(row["null_mean"])
+    digits = 3 if reading.margin is not None and reading.margin < 0.05 else 2
+    more, less = (first, second) if row["value"] > chance else (second, first)
     span = ""
     if reading.low is not None:
-        span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
-    numbers = f"{first} - {second} is {amount(row['value'])}{span}, {reading.p_told}"
-    margin = margin_text(reading.metric, judgement.spreads)
+        span = f" ({percent(judgement.level)} interval {interval(row['ci_low'], row['ci_high'], digits)})"
+    by_luck = f" where chance gives {amount(chance, digits)}" if float(f"{chance:.{digits}f}") else ""
+    numbers = f"{first} - {second} is {amount(row['value'], digits)}{span}{by_luck}, {reading.p_told}"
     if judgement.outcome is Conclusion.LEANS and reading.metric in SIGNED:  # below 0 may be as far from chance as above
         return f"On {judgement.about}, {first} and {second} differ in {name}: {numbers}."
     if judgement.outcome is Conclusion.LEANS:
-        return f"On {judgement.about}, {more} has more {name} than {less}: {numbers}."
+        beyond = " beyond chance" if by_luck else ""
+        return f"On {judgement.about}, {more} has more {name} than {less}{beyond}: {numbers}."
+    margin = "none is stated" if reading.margin is None else f"{reading.margin:.2g}"
     ending = {
         Conclusion.TOO_SMALL: f"inside the margin ({margin})",
         Conclusion.NOTHING: f"inside the margin ({margin})",
-        Conclusion.CANNOT_TELL: f"which leaves open whether it is more than the margin ({margin or 'none is stated'})",
+        Conclusion.CANNOT_TELL: f"which leaves open whether it is more than the margin ({margin})",
     }[judgement.outcome]
     return f"On {judgement.about}, {name}: {numbers}, {ending}."
 

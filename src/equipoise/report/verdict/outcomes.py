@@ -28,6 +28,7 @@ __all__ = [
     "Conclusion",
     "Reading",
     "adjusted_p",
+    "distances",
     "margin_of",
     "margin_text",
     "noted_p",
@@ -63,6 +64,19 @@ UPWARDS = frozenset({"placebo_excess"})
 
 WORSE_BELOW = frozenset({"min_skew", "exposure_ratio", "group_evenness"})
 """Metrics of which less than chance is worse."""
+
+
+def distances(metric: str, excess: pd.Series) -> pd.Series:
+    """Excesses over chance as distances from it, towards worse: whichever way a signed metric points.
+
+    >>> excess = pd.Series([0.3, -0.9])
+    >>> [distances(metric, excess).tolist() for metric in ("max_skew", "bias_at_k", "min_skew")]
+    [[0.3, -0.9], [0.3, 0.9], [-0.3, 0.9]]
+    """
+    if metric in SIGNED - UPWARDS:
+        return excess.abs()
+    return -excess if metric in WORSE_BELOW else excess
+
 
 _FIXED = {
     "max_skew": math.log(SHARE),

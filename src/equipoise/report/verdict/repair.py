@@ -86,7 +86,8 @@ CANNOT = "cannot be told"
 def _judged(single: Sequence[Change], briefly: bool) -> tuple[str, str]:
     """What the repair did, in a word, and on which axes."""
     by = {kind: [c for c in single if c.told == kind] for kind in (SMALLER, LARGER, SAME, UNCLEAR)}
-    fell, rose = by[SMALLER], by[LARGER]
+    # what was inside the margin needed no help, and what is still inside it is no harm
+    fell, rose = [c for c in by[SMALLER] if not c.was_small], [c for c in by[LARGER] if not c.gone]
     todo = [c for c in single if not c.was_small]
     if fell and rose:
         word = f"helped on {joined([c.about for c in fell])} and did harm on {joined([c.about for c in rose])}"
@@ -170,7 +171,10 @@ def beside(
     mine = next((j for j in its if j.about == about), its[0])
     than = next((j for j in judgements if j.about == mine.about), None)
     begin = f"For comparison, {other.label}" if first is not None else other.label
-    text = f"{begin}, asked the same, {_outcome(mine, _against(mine, than, first))}"
+    asked = (
+        "asked the same" if first is None or _same_questions(first, other) else "asked about other pictures or subjects"
+    )
+    text = f"{begin}, {asked}, {_outcome(mine, _against(mine, than, first))}"
     placebo = placebo_words(mine, other) if mine.outcome is Conclusion.LEANS else ""
     text += f"; that is {placebo}" if placebo else ""
     return f"{text}{ending}."
@@ -205,6 +209,16 @@ def _outcome(judgement: AxisJudgement, against: str) -> str:
     name = metric_name(judgement.rests_on.metric, judgement.rests_on.row["k"])
     than = f", where the margin is {margin}" if margin else ""
     return f"cannot be judged by {judgement.about} ({name}: {size}{than})"
+
+
+def _same_questions(first: Series, other: Series) -> bool:
+    """Whether two audits asked about the same subjects under the same suite, and as far as is known of one table."""
+    tables = {series.source.fingerprint for series in (first, other)} - {None}
+    alike = all(
+        set(first.results[name].dropna().astype(str)) == set(other.results[name].dropna().astype(str))
+        for name in ("suite", "subject")
+    )
+    return alike and len(tables) < 2
 
 
 def _which(reading: Reading) -> tuple[object, ...]:

@@ -21,10 +21,12 @@ _SPREADS = ("standard_gap", "standard_gap_size", "placebo_excess")
 
 
 def amount_of(value: float, metric: str) -> str:
-    """A distance from chance with its unit.
+    """A distance from chance with its unit; of ranks inside sets where it lies, as their margin is told: luck gives 50.
 
     >>> amount_of(0.31, "standard_gap_size"), amount_of(0.2, "max_skew"), amount_of(0.123, "recall_gap")
     ('0.31 spreads', '1.22 times the share that luck gives', '12.3 points')
+    >>> amount_of(0.14, "outranks"), margin_text("outranks")
+    ('64 of 100 sets', '56 of 100 sets')
     """
     if metric in _SPREADS:
         return f"{amount(value)} spreads"
@@ -33,7 +35,7 @@ def amount_of(value: float, metric: str) -> str:
     if metric in ("lic", "lic_m", "lic_d"):
         return f"{amount(value, 1)} points"
     if metric == "outranks":
-        return f"{amount(100 * value, 0)} of 100 sets"
+        return f"{amount(100 * min(0.5 + value, 1.0), 0)} of 100 sets"
     if metric == "leakage_amplification":
         return f"{amount(100 * value, 1)} points"
     if metric == "artefact_delta":
@@ -81,11 +83,17 @@ def size_sentence(judgement: AxisJudgement, *, example: str = "", things: str = 
         return f"{text} ({SPREAD}; {level}).{_second_way(judgement, things)}"
     if reading.metric == "max_skew":
         return f"{_share_sentence(reading, example, things)} ({level})."
+    margin = margin_text(reading.metric, judgement.spreads)
+    if reading.metric == "outranks" and (pair := sides(reading.row)):
+        often = _of_100(reading, pair[0])[1]
+        return (
+            f"A picture labelled {pair[0]} outranks its twin labelled {pair[1]} in {often}, where chance gives 50 "
+            f"({level}); the margin is {margin}."
+        )
     name, way_told = metric_name(reading.metric, reading.row["k"]), in_words(reading.row)
     return (
         f"Its {name} on {reading.row['about']} is {size_words(reading)} from what chance gives"
-        f"{f', {way_told}' if way_told else ''} ({level}); the margin is "
-        f"{margin_text(reading.metric, judgement.spreads)}."
+        f"{f', {way_told}' if way_told else ''} ({level}); the margin is {margin}."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.formatting import amount, interval, joined, p_text, percent, plural, signed
+from equipoise.formatting import amount, joined, p_text, percent
 from equipoise.measure.sides import sides
 from equipoise.report.findings import OF_RETRIEVAL, axis_name, is_of_prompts, leans, metric_name, perceived
 from equipoise.report.page.naive import Naive
@@ -21,12 +21,12 @@ from equipoise.report.verdict.judging import (
     IS_IT,
     NAIVE,
     PLACEBO,
-    PUT_IN,
     AxisJudgement,
     BiasVerdict,
     judge,
 )
 from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
+from equipoise.report.verdict.known import add_truth, not_put_in
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
 from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
@@ -111,15 +111,12 @@ def _add_naive(whole: BiasVerdict, naive: Sequence[Naive]) -> None:
         return
     mine = [number for number in naive if number.row["about"] == naive[0].row["about"]]
     pool = mine[0].row["null_mean"]
-    text = (
-        f"On a natural, lopsided pool, against even shares and without a chance level, {mine[0].row['about']} comes "
-        f"to {joined([number.told for number in mine])}."
-    )
+    even = mine[0].is_even
+    where = "On a natural, lopsided pool, against even shares and" if even else "On a natural pool,"
+    text = f"{where} without a chance level, {mine[0].row['about']} comes to {joined([n.told for n in mine])}."
     if pd.notna(pool):
-        text += (
-            f" But {amount(pool)} is what this pool gives a model that is blind to the groups: the number mixes the "
-            "model's bias with the pool's."
-        )
+        text += f" But {amount(pool)} is what this pool gives a model that is blind to the groups"
+        text += ": the number mixes the model's bias with the pool's." if even else "."
     whole.answers.append((NAIVE, text))
 
 
@@ -227,6 +224,11 @@ def _why(judgement: AxisJudgement) -> str:
         return "Only one subject was asked about, and one says nothing about others."
     if reading.low is None:
         return f"Its {name} has no interval, so that its size is unknown ({reading.p_told})." + _also(judgement)
+    if reading.detected and not margin:
+        return (
+            f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)} from it, but no margin is "
+            f"stated for it, so that whether it matters cannot be said ({level})."
+        )
     if reading.detected:
         return (
             f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)}, but the interval reaches "
@@ -253,7 +255,10 @@ def _also(judgement: AxisJudgement) -> str:
         return ""
     name, k = metric_name(other.metric, other.row["k"]), other.p_told
     if other.detected:
-        return f" Its {name} is beyond chance too ({k} after correction), without a margin to hold it against."
+        margin = margin_text(other.metric, judgement.spreads)
+        where = f"at {size_words(other)} with a margin of {margin}" if margin else "without a margin to hold it against"
+        too = " too" if judgement.rests_on.detected else ""
+        return f" Its {name} is beyond chance{too} ({k} after correction), {where}."
     alone = p_text(other.row["p_value"])
     return (
         f" Its {name} stands out alone ({alone}), but not after correction for {judgement.looked_at:,} numbers ({k})."
@@ -271,6 +276,11 @@ def _why_not_biased(judgement: AxisJudgement, series: Series) -> list[str]:
         pair = sides(judgement.direction.row)
         whom = f"pictures labelled {pair[0]}" if pair else "one group"
         return [f"{than}It prefers {whom}, but anything that is visible moves it as far."]
+    if pair := sides(judgement.rests_on.row):
+        return [
+            f"{than}By this number it prefers pictures labelled {pair[0]}, but the mean gap over subjects is not shown "
+            "to lean that way."
+        ]
     return [
         f"{than}Subjects lean to different sides, with no common direction: the numbers fit stereotypes and chance "
         "quirks alike. State what you expect (equipoise report --truth) to tell them apart."
@@ -317,7 +327,7 @@ def _ground(j: AxisJudgement) -> str:
         pair = sides(j.direction.row)
         grounds.append("in one direction over subjects" + (f", {pair[0]} before {pair[1]}" if pair else ""))
     if j.truth is not None:
-        grounds.append("in line with what was put in")
+        grounds.append(f"in line with what was {j.truth.called}")
     return f", {joined(grounds)}" if grounds else ""
 
 
@@ -352,77 +362,4 @@ def _against(series: Series, top: AxisJudgement) -> tuple[str, str]:
         f"{begin}{'; '.join(short)}{' (the strongest cases)' if more else ''}.",
         f"On {axis_name(top.axis)}, {'; '.join(full)}. Each subject is tested alone at 5%: about {luck:g} of "
         f"{len(subject_leans)} would come up by luck.",
-    )
-
-
-def add_truth(verdict: BiasVerdict, truths: Sequence[Recovered], label: str) -> None:
-    """Add what is known of the truth: the axis with most put in as a sentence, every axis as an answer."""
-    mine = [recovery for recovery in truths if recovery.label == label and recovery.correlation is not None]
-    flat = [recovery for recovery in truths if recovery.label == label and recovery.correlation is None]
-    if not mine:
-        if flat:
-            text = _no_correlation(max(flat, key=_strength))
-            verdict.sentences.append(text)
-            verdict.answers.append((PUT_IN, text))
-        return
-    ordered = sorted(mine, key=_strength, reverse=True)
-    agreeing = [recovery for recovery in ordered if _agrees(recovery)]
-    numbers = joined([f"{_r(some)} on {axis_name(some.axis)}" for some in (agreeing or ordered[:1])])
-    text = f"the audit finds it: measured and true preferences correlate at {numbers}" if agreeing else ""
-    text = text or f"the audit does not clearly find it (correlation {numbers})"
-    verdict.sentences.append(f"A bias was put in on purpose, and {text}.")
-    verdict.answers.append((PUT_IN, " ".join(_in_full(some) for some in ordered)))
-
-
-def not_put_in(other: Series, truths: Sequence[Recovered]) -> str:
-    """That what another model prefers does not follow the truth, where that is so."""
-    mine = [recovery for recovery in truths if recovery.label == other.label and recovery.correlation is not None]
-    if not mine or any(_agrees(recovery) for recovery in mine):
-        return ""
-    return "; what it prefers does not follow the bias that was put in"
-
-
-def _strength(recovery: Recovered) -> float:
-    return float(recovery.table["injected"].abs().max())
-
-
-def _agrees(recovery: Recovered) -> bool:
-    return recovery.interval is not None and recovery.interval[0] > 0
-
-
-def _r(recovery: Recovered) -> str:
-    span = "" if recovery.interval is None else f" [{amount(recovery.interval[0])}, {amount(recovery.interval[1])}]"
-    return f"{amount(recovery.correlation)}{span}"
-
-
-def _in_full(recovery: Recovered) -> str:
-    low, high = recovery.table.iloc[0], recovery.table.iloc[-1]
-    right, of = recovery.same_direction
-    where = "" if recovery.interval is None else f", 95% interval {interval(*recovery.interval)}"
-    verb = "agree" if _agrees(recovery) else "do not clearly agree"
-    return (
-        f"On {axis_name(recovery.axis)}, the log-odds of {recovery.pair[0]} rather than {recovery.pair[1]} were set "
-        f"between {signed(low['injected'], 1)} ({low['subject']}) and {signed(high['injected'], 1)} "
-        f"({high['subject']}). Measured and true preferences {verb}: correlation {amount(recovery.correlation)}"
-        f"{where}, and the direction is right for {right} of {plural(of, 'subject')}."
-    )
-
-
-def _no_correlation(recovery: Recovered) -> str:
-    """What can be said of a truth that measured preferences cannot be correlated with."""
-    low, high = recovery.table["injected"].min(), recovery.table["injected"].max()
-    if max(abs(low), abs(high)) < 1e-9:
-        return "The truth is known here: nothing was put into what the model learned from."
-    right, of = recovery.same_direction
-    first, second = recovery.pair
-    put_in = f"log-odds of {first} rather than {second}: {signed(low, 1)}"
-    if high - low < 1e-9:
-        return (
-            f"The truth is known, because a bias was put in on purpose, the same into every subject ({put_in}): the "
-            f"direction is right for {right} of {plural(of, 'subject')}, and how far the audit follows its size cannot "
-            "be said."
-        )
-    return (
-        f"The truth is known, because a bias was put in on purpose ({put_in} to {signed(high, 1)}), but what was "
-        "measured is the same for every subject: the audit does not find it."
     )
