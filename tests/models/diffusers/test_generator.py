@@ -289,8 +289,16 @@ def test_folders_that_are_not_whole_are_refused_in_a_sentence(folders, tmp_path)
         path = folder / "vae" / "diffusion_pytorch_model.safetensors"
         path.write_bytes(path.read_bytes()[:500])
 
+    def half_a_text_encoder(folder):
+        from safetensors.torch import load_file, save_file
+
+        path = folder / "text_encoder" / "model.safetensors"
+        weights = {name: value for name, value in load_file(path).items() if ".layers.1." not in name}
+        save_file(weights, path, {"format": "pt"})
+
     for change, words in (
         (no_index, "model_index.json is missing"),
+        (half_a_text_encoder, "text_encoder: lacks 16 weights of CLIPTextModel, such as"),
         (no_unet, "the part 'unet' is missing"),
         (no_weights, "the weights are missing"),
         (only_a_pickle, "only there as a pickle"),

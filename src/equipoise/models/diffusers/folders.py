@@ -97,15 +97,11 @@ def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
     import diffusers
     from safetensors import SafetensorError
 
+    how = {"dtype": dtype, "local_files_only": True, "use_safetensors": True if safe else None}
     try:
         check_parts(folder)
-        return getattr(diffusers, family).from_pretrained(
-            folder,
-            dtype=dtype,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True if safe else None,
-        )
+        parts = whole_parts(folder, how)
+        return getattr(diffusers, family).from_pretrained(folder, trust_remote_code=False, **how, **parts)
     except SafetensorError as error:
         raise InputError(f"{folder}: damaged or cut off ({one_line(error)}); download it again") from error
     except (InputError, MemoryError):
@@ -124,19 +120,44 @@ def check_parts(folder: Path) -> None:
         check_built(home, lambda home=home, value=value: _empty(home, value), on_disk(files))
 
 
-def _empty(home: Path, value: list[Any]) -> Any:
-    """The model of one part; the caller sees to it that its numbers take no memory."""
+def whole_parts(folder: Path, how: dict[str, Any]) -> dict[str, Any]:
+    """The models of a pipeline by their part; refuses one that lacks weights, which would be random and never told."""
+    parts: dict[str, Any] = {}
+    for part, value in index_of(folder).items():
+        home = folder / part
+        if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
+            continue
+        parts[part], report = _class_of(value).from_pretrained(
+            home, trust_remote_code=False, output_loading_info=True, **how
+        )
+        missing = sorted(report["missing_keys"])
+        if missing:
+            raise InputError(
+                f"{home}: lacks {len(missing)} weights of {value[1]}, such as {missing[0]!r}; with random numbers in "
+                "their place it would mean nothing: download it again"
+            )
+    return parts
+
+
+def _class_of(value: list[Any]) -> Any:
+    """The class that an entry of the index names."""
     import diffusers
 
     library, name = value
     if library == "diffusers":
-        return getattr(diffusers, name).from_config(read_settings(home / "config.json"))
+        return getattr(diffusers, name)
     if library == "transformers":
-        model_class = from_transformers(name)
-    else:
-        from diffusers.pipelines.stable_diffusion import safety_checker
+        return from_transformers(name)
+    from diffusers.pipelines.stable_diffusion import safety_checker
 
-        model_class = getattr(safety_checker, name)
+    return getattr(safety_checker, name)
+
+
+def _empty(home: Path, value: list[Any]) -> Any:
+    """The model of one part; the caller sees to it that its numbers take no memory."""
+    model_class = _class_of(value)
+    if value[0] == "diffusers":
+        return model_class.from_config(read_settings(home / "config.json"))
     return model_class(model_class.config_class.from_pretrained(home, local_files_only=True, trust_remote_code=False))
 
 

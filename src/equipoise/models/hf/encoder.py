@@ -200,7 +200,7 @@ class SentenceEncoder(CheckpointAdapter):
 
 
 @dataclass(frozen=True)
-class Reading:
+class SentenceReading:
     """How a checkpoint's own files say that texts are read, as ``sentence-transformers`` writes them."""
 
     first_token: bool = False
@@ -211,7 +211,7 @@ class Reading:
     """What is put before every text."""
 
 
-def reading_of(checkpoint: Checkpoint) -> Reading:
+def reading_of(checkpoint: Checkpoint) -> SentenceReading:
     """What the files of ``sentence-transformers`` beside a checkpoint say; refuses what is not done here.
 
     Vectors that are pooled otherwise, or that go through a further layer, would be those of no one's model.
@@ -232,7 +232,7 @@ def reading_of(checkpoint: Checkpoint) -> Reading:
     if prefix and pooling.get("include_prompt") is False:
         raise InputError(f"{folder / _POOLING}: it leaves the tokens of the prompt out (include_prompt), not done here")
     longest = texts.get("max_seq_length")
-    return Reading(
+    return SentenceReading(
         first_token=_pooled_by(folder / _POOLING, pooling) == "cls",
         longest=int(longest) if longest else None,
         lower_case=bool(texts.get("do_lower_case")),
