@@ -120,3 +120,11 @@ def test_the_largest_person_in_fractions_and_crowds():
     ]
     assert largest_person(json.dumps(people), (10, 20)) == (5, 10, 10, 20)
     assert largest_person(None, (10, 20)) is None
+
+
+def test_labels_of_people_are_read_in_any_case(images):
+    cell = as_json(Detections(np.zeros((2, 4)), ("Person", "Dog"), np.ones(2)))
+    table = images([{"image_id": "a", "detections": cell}], columns={"detections": "json"})
+    remaining = RemainingImages(table, models=Models(detector="detections"))
+    for labels in (("Person",), ("person",)):
+        assert not People(person_labels=labels).judge(remaining).dropped.any()

@@ -98,11 +98,7 @@ class People:
             detector = remaining.face_detector(detector)
         detections = remaining.detections(detector, threshold=self.threshold)
         labels = {
-            label.casefold()
-            for of_image in detections
-            if of_image is not None
-            for label in of_image.labels
-            if is_face(label)
+            label for of_image in detections if of_image is not None for label in of_image.labels if is_face(label)
         }
         return counts_of(detections, tuple(labels), self.threshold)[0]
 
@@ -117,9 +113,10 @@ def counts_of(
     [[1.0, nan], [2.0, nan]]
     """
     persons, objects = np.full(len(detections), np.nan), np.full(len(detections), np.nan)
+    wanted = {label.casefold() for label in person_labels}
     for i, of_image in enumerate(detections):
         if of_image is not None:
             sure = [label for label, score in zip(of_image.labels, of_image.scores, strict=True) if score >= threshold]
             objects[i] = len(sure)
-            persons[i] = sum(label.casefold() in person_labels for label in sure)
+            persons[i] = sum(label.casefold() in wanted for label in sure)
     return persons, objects
