@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from equipoise.audit import compare
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.dataset.source import read_dataset
-from equipoise.audit.dataset.text import _inflation, _leaning_rows
+from equipoise.audit.dataset.text import _inflation, _leaning_rows, told
 from equipoise.cli.dataset import dataset as command
 from equipoise.data import Table
 from equipoise.data.labels import label_layer
@@ -510,6 +510,28 @@ def test_intervals_of_activities_from_few_sources_are_those_of_student_at_any_le
     # every source is of one side: five mentions in one, 4 / 3 for four sources
     reach = sps.norm.ppf(0.5 + level / 2) * wider[0]
     assert reach == pytest.approx(np.sqrt(5 * 4 / 3) * sps.t.ppf(0.5 + level / 2, 3))
+
+
+@pytest.mark.parametrize("draws", [99, 399])
+def test_a_report_does_not_call_even_what_so_few_draws_could_never_show(tmp_path, draws):
+    rows_ = [
+        {"image_id": f"{i}{k}", "source_id": str(i), "gender": who, "objects": ["tie"] if who == "male" else ["dress"]}
+        for i, who in enumerate(["male", "female"] * 20)
+        for k in range(2)
+    ]
+    columns = {"objects": "list<string>"}
+    table = Table.create(tmp_path / "t", rows_, axes=["gender"], columns=columns)
+    audit = audit_dataset(table.path, settings=replace(FAST, permutations=draws, min_images=5))
+    (leaning,) = audit.axes[0].leanings.values()
+    assert leaning.table["p_adjusted"].min() == pytest.approx(leaning.least_p) == pytest.approx(2 / (draws + 1))
+    text = told(
+        audit.dataset, [replace(audit.axes[0], leanings=dict.fromkeys("abcd", leaning))], audit.results, (), 0.95
+    )
+    if draws == 99:  # four tables: p < 0.0125
+        assert text.count("cannot be told: over all tables it takes p < 0.013, which --draws 160 can give") == 8
+    else:
+        assert text.count("2 of 2 groups of") == 4
+        assert "cannot be told: over" not in text
 
 
 def test_columns_are_named_only_where_there_are_some_to_name(small, tmp_path):

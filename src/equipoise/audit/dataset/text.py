@@ -229,6 +229,8 @@ def _summary(findings: AxisFindings, judged: Sequence[Reading], level: float) ->
             most = ", ".join(f"{r['item']} to {r['group']} ({_points(r['excess'])})" for r in _leaders(sure, 3))
             of = f"{sure['item'].nunique()} of {items} {_plural(kind)}"
             yield f"{findings.axis}: {of} lean beyond chance, most {most}"
+        elif leaning.least_p >= level:
+            yield f"{findings.axis}: whether any of {items} {_plural(kind)} leans cannot be told: {_more_draws(level)}"
         else:
             yield f"{findings.axis}: none of {items} {_plural(kind)} leans beyond chance"
     if findings.clusters is not None:
@@ -239,7 +241,11 @@ def _summary(findings: AxisFindings, judged: Sequence[Reading], level: float) ->
             f"{' '.join(_words_of(findings.clusters, r['item'])[:3])} to {r['group']} ({_points(r['excess'])})"
             for r in _leaders(sure, 3)
         )
-        yield f"{findings.axis}: {of} lean beyond chance" + (f", most {most}" if most else "")
+        if leaning.least_p >= level:
+            any_of = f"any of {leaning.table['item'].nunique()} clusters of neutral captions"
+            yield f"{findings.axis}: whether {any_of} leans cannot be told: {_more_draws(level)}"
+        else:
+            yield f"{findings.axis}: {of} lean beyond chance" + (f", most {most}" if most else "")
     if findings.activities is not None:
         bias = findings.activities
         sure_rows = bias.table[bias.table["q_exact"] < level]
@@ -293,9 +299,16 @@ def _axis_tables(findings: AxisFindings, level: float, interval: str) -> list[st
     return lines
 
 
+def _more_draws(level: float) -> str:
+    """What would tell: in so many tables a p-value must be below ``level``, which few draws of the null never give."""
+    return f"over all tables it takes p < {level:.2g}, which --draws {int(2 / level)} can give"
+
+
 def _leaning_rows(leaning: Leaning, kind: str, level: float, interval: str) -> list[str]:
     sure = leaning.lopsided(level)
     shown = _leaders(sure, ROWS) if len(sure) else []
+    if not shown and leaning.least_p >= level:
+        return [f"  cannot be told: {_more_draws(level)}", ""]
     if not shown:
         return ["  nothing stands out after the correction for all", ""]
     rows = [

@@ -42,6 +42,8 @@ class Leaning:
     dropped: Mapping[str, int] = field(default_factory=dict)
     correction: str = "Holm"
     """How ``p_adjusted`` was corrected."""
+    least_p: float = 0.0
+    """The smallest ``p_adjusted`` that so many draws can give; 0 where the law is exact."""
 
     def lopsided(self, level: float = 0.05) -> pd.DataFrame:
         """The rows whose excess stands out after the correction for all rows, the largest first."""
@@ -181,7 +183,9 @@ def cooccurrence(
     else:
         table = _clustered_table(items, groups, counts, lean, _item_clusters(matrix, labels, codes, groups), level)
     distance = _with_interval(lean, groups, dropped, level)
-    return Leaning(table, distance, dropped, "Holm" if codes is None else "Westfall-Young")
+    if codes is None:
+        return Leaning(table, distance, dropped)
+    return Leaning(table, distance, dropped, "Westfall-Young", min(1.0, 2 / (permutations + 1)))
 
 
 def _leaning_table(items: list[str], groups: Groups, counts: Floats, totals: Floats, level: float) -> pd.DataFrame:
