@@ -91,26 +91,6 @@ def multilabel_task(folder, genders, *, layers=(), **options):
     ).task
 
 
-@pytest.mark.parametrize("end", ["", "--generated", "--edit-00", "-0001--01"])
-def test_images_whose_ids_end_alike_draw_captions_of_their_own(end):
-    from equipoise.train.task import drawn_texts
-
-    captions = [str(k) for k in range(5)]
-    rows = [{"image_id": f"{i:02}{end}", "caption": captions} for i in range(40)]
-    shares = [np.bincount([int(text) for text in drawn_texts(rows, "caption", step)], minlength=5) for step in range(5)]
-    assert np.max(shares) < 20  # 8 of the 40 images are expected to draw each caption
-    assert drawn_texts(rows, "caption", 3) == drawn_texts(rows, "caption", 3)
-
-
-def test_short_ids_draw_what_they_always_drew():
-    from equipoise.train.task import drawn_texts
-
-    rows = [{"image_id": name, "caption": list("abcdefgh")} for name in ("1", "im000042", "OO_7")]
-    seeds = [int.from_bytes(row["image_id"].encode(), "big") for row in rows]
-    expected = ["abcdefgh"[np.random.default_rng([9, seed]).integers(8)] for seed in seeds]
-    assert drawn_texts(rows, "caption", 9) == expected
-
-
 def test_sets_of_one_name_in_two_subjects_are_kept_whole_apart(tmp_path):
     from equipoise.data import Table
     from equipoise.train.fitting import prepared_training

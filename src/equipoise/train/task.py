@@ -19,7 +19,7 @@ from equipoise.registry import Registry
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 
-__all__ = ["TASKS", "Inputs", "Row", "Task", "checkpoint_of", "drawn_for", "drawn_texts", "fresh_model", "save_stock"]
+__all__ = ["TASKS", "Inputs", "Row", "Task", "checkpoint_of", "drawn_texts", "fresh_model", "save_stock"]
 
 Row = dict[str, Any]
 """The labels of an image by column, and ``image`` where the task looks at it."""
@@ -122,14 +122,6 @@ mini:<part>, not 'table:x'
     )
 
 
-def drawn_for(row: Row, step: int) -> np.random.Generator:
-    """Random numbers for a row at a step.
-
-    They depend on the whole of its id: those of one maker end alike ("7--generated", "8--generated").
-    """
-    return np.random.default_rng([step, int.from_bytes(str(row["image_id"]).encode(), "big")])
-
-
 def drawn_texts(rows: Sequence[Row], column: str, step: int) -> list[str]:
     """One text of each row; of several, one is drawn by the step and the row's id.
 
@@ -140,7 +132,8 @@ def drawn_texts(rows: Sequence[Row], column: str, step: int) -> list[str]:
     for row in rows:
         value = row[column]
         if isinstance(value, list) and value:
-            value = value[int(drawn_for(row, step).integers(len(value)))]
+            seed = [step, int.from_bytes(str(row["image_id"]).encode()[-8:], "big")]
+            value = value[int(np.random.default_rng(seed).integers(len(value)))]
         if not isinstance(value, str) or not value.strip():
             raise InputError(f"image {row['image_id']!r} has no text in the column {column!r}; drop it with a filter")
         texts.append(value)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.revisers import SHARE, encoded, inputs_of, parts_of, save_reviser
@@ -14,7 +16,7 @@ from equipoise.models.runtime import quiet
 from equipoise.text.english.hiding import with_hidden_words
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
-from equipoise.train.task import Inputs, Row, drawn_for, fresh_model
+from equipoise.train.task import Inputs, Row, fresh_model
 
 __all__ = ["DebiasingTask"]
 
@@ -120,7 +122,7 @@ class DebiasingTask:
                 f"image {row['image_id']!r} has {len(given)} texts in {self.biased!r} and {len(wanted)} in "
                 f"{self.original!r}; every biased caption needs its original"
             )
-        rng = drawn_for(row, step)
+        rng = np.random.default_rng([step, int.from_bytes(str(row["image_id"]).encode()[-8:], "big")])
         place = int(rng.integers(len(given)))
         text = wanted[place] if rng.random() < self.originals else given[place]
         return with_hidden_words(text, self.share, self.words.mask_token, rng), wanted[place]
