@@ -25,7 +25,9 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import as_vector
 from equipoise.measure.captions.amplification import SelectedWords, ba, ba_of_captions, select_words
 from equipoise.measure.captions.counts import Amplification, image_keys
+from equipoise.measure.captions.cross_fitting import captions_variance, cross_fitted, fold_variance
 from equipoise.measure.captions.directional import dba_g, dba_o
+from equipoise.measure.captions.halves import half_means, half_variance, halved_t
 from equipoise.measure.captions.leakage import (
     FittedLeakage,
     SentenceClassification,
@@ -59,15 +61,7 @@ from equipoise.measure.captions.mentions import (
 )
 from equipoise.measure.captions.multi import MultiAmplification, attribute_sets, multi_attribute_amplification
 from equipoise.measure.captions.ratio import RATIO_CONVENTIONS, NamedRatio, ratio
-from equipoise.measure.captions.splits import (
-    LEAST_TO_SPLIT,
-    Split,
-    balanced_split,
-    captions_variance,
-    cross_fit_folds,
-    cross_fitted,
-    fold_variance,
-)
+from equipoise.measure.captions.splits import LEAST_TO_SPLIT, Split, balanced_split, cross_fit_folds, halved_folds
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 
@@ -98,6 +92,10 @@ __all__ = [
     "error",
     "error_flags",
     "fold_variance",
+    "half_means",
+    "half_variance",
+    "halved_folds",
+    "halved_t",
     "in_points",
     "jensen_shannon",
     "leakage",
