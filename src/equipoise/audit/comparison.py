@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.audit.captions.folds import HALVES, half_gaps, half_table, over_splits
 from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.data.atomic import sha256_of
 from equipoise.data.results import read_results
 from equipoise.data.runs import KINDS, Run, claimed, find_run
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
-from equipoise.measure.captions.lic import corrected_resampled_t
 from equipoise.measure.notes import Note, facts_of, no_interval, note, of_sources
 from equipoise.measure.stats import compare as paired
 from equipoise.measure.stats.estimate import Estimate
@@ -176,9 +176,11 @@ def _add_lic(findings: Findings, a: Path, b: Path) -> None:
             if len(both) < 2:
                 continue
             numbers = left[both].to_numpy(float), right[both].to_numpy(float)
-            estimate = corrected_resampled_t(
+            estimate = over_splits(
                 numbers[0] - numbers[1],
-                test_share=first.share,
+                half_gaps(first.halves(mine, metric), second.halves(theirs, metric)),
+                share=first.share,
+                bounds=(-200.0, 200.0),
                 null_value=0.0,
                 alternative="two-sided",
                 n=len(first.images[mine]),
@@ -210,15 +212,20 @@ class _SplitScores:
         folds = None if run is None else run.settings.get("folds")
         self.share = 1 / folds if isinstance(folds, int) and folds > 1 else 0.1
 
-    def values(self, model: str, metric: str) -> pd.Series[float]:
+    def values(self, model: str, metric: str, part: str = "") -> pd.Series[float]:
         """By seed and split: LIC_M, or LIC, which is the captioner's less the mean of people's."""
         mine = self._runs[self._runs["model"] == model]
         sides = {str(side): some.groupby(["seed", "split"])["value"].mean() for side, some in mine.groupby("side")}
-        if "model" not in sides or (metric == "lic" and "references" not in sides):
+        ours, theirs = f"model{part}", f"references{part}"
+        if ours not in sides or (metric == "lic" and theirs not in sides):
             return pd.Series(dtype=float)
         if metric == "lic_m":
-            return sides["model"]
-        return (sides.get("model on images with references", sides["model"]) - sides["references"]).dropna()
+            return sides[ours]
+        return (sides.get(f"model on images with references{part}", sides[ours]) - sides[theirs]).dropna()
+
+    def halves(self, model: str, metric: str) -> NDArray[np.float64] | None:
+        """(halvings, 2) the same in each half of the captions, where it was measured."""
+        return half_table(self.values(model, metric, HALVES).rename("value").reset_index())
 
     def keys_of(self, model: str, metric: str) -> dict[str, Any]:
         """What a results row of this metric says of it."""

@@ -153,6 +153,39 @@ def test_artefact_delta_is_chance_for_noise_and_finds_a_planted_mark():
         artefact_delta(Groups.from_values(before), Groups.from_values(["m"] * 400, ["m", "f"]), ("m", "f"))
 
 
+def test_the_interval_of_artefact_delta_by_hand():
+    # 6 men, 4 women; two men and one woman change: 5 to 5
+    before = Groups.from_values(["m"] * 6 + ["f"] * 4)
+    after = Groups.from_values(["m"] * 4 + ["f"] * 2 + ["m"] + ["f"] * 3)
+    found = artefact_delta(before, after, ("m", "f"), **QUICK)
+    # with a quarter of each pair: 6.5 to 4.5 before, 5.5 to 5.5 after
+    counts, centre = {"m": (6.5, 5.5), "f": (4.5, 5.5)}, np.log((5.5 / 5.5) / (6.5 / 4.5))
+    left, right = 1 / counts["f"][1] + 1 / counts["m"][0], 1 / counts["m"][1] + 1 / counts["f"][0]
+    stay = (4.25 * (1 / 5.5 - 1 / 6.5) ** 2, 3.25 * (1 / 4.5 - 1 / 5.5) ** 2)
+    reach = 1.959964 * np.sqrt(2.25 * left**2 + 1.25 * right**2 + sum(stay))
+    ends = 100 * np.expm1([centre - reach, centre + reach])
+    assert ends[0] < 0 < ends[1]
+    assert (found.ci_low, found.ci_high) == pytest.approx((0.0, max(abs(ends))), abs=1e-4)
+    same = artefact_delta(before, before, ("m", "f"), **QUICK)
+    assert same.value == same.ci_low == 0 < same.ci_high  # ten images do not prove that none would change
+
+
+@pytest.mark.parametrize("n", [50, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("men", "women"), [(0.1, 0.1), (0.3, 0.05)])
+def test_the_interval_of_artefact_delta_covers(n, men, women):
+    """Half of the images show men; of these a share ``men``, of the others a share ``women``, changes."""
+    share = 0.5 * (1 - men + women)
+    truth, covered, repetitions = 100 * abs(share / (1 - share) - 1), 0, 150
+    for number in range(repetitions):
+        rng = np.random.default_rng([n, number])
+        before = (rng.random(n) < 0.5).astype(int)
+        after = np.where(rng.random(n) < np.where(before == 0, men, women), 1 - before, before)
+        sides = (Groups(side, ("m", "f")) for side in (before, after))
+        found = artefact_delta(*sides, ("m", "f"), draws=2, replicates=2)
+        covered += found.ci_low - 1e-9 <= truth <= found.ci_high
+    assert within(covered / repetitions, 0.92, 0.98, repetitions)
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), *[st.booleans()] * 4), max_size=25))
 @settings(max_examples=examples(40), deadline=None)
 def test_recall_by_group_is_that_of_plain_loops(rows):

@@ -16,26 +16,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.measure.captions.lic import lic_scores
+from equipoise.measure.captions.cross_fitting import LEAST_FOLDS, captions_variance, cross_fitted, fold_variance
+from equipoise.measure.captions.halves import halved_t
+from equipoise.measure.captions.lic import corrected_resampled_t, lic_scores, within_range
 from equipoise.measure.captions.linear import NgramTable, fit_linear
 from equipoise.measure.captions.masking import MASK
-from equipoise.measure.captions.splits import (
-    LEAST_FOLDS,
-    Split,
-    captions_variance,
-    cross_fit_folds,
-    cross_fitted,
-    fold_variance,
-)
+from equipoise.measure.captions.splits import Split, cross_fit_folds
 from equipoise.measure.stats.estimate import Estimate
 
 __all__ = [
     "DOUBLED",
+    "HALVES",
+    "OVER_SPLITS",
     "REFITTED",
+    "TEST_SHARE",
     "LeftOut",
     "caption_scores",
+    "half_gaps",
+    "half_table",
     "leave_two_out",
     "over_folds",
+    "over_splits",
     "single_auc",
     "spread_of_repetitions",
     "word_contributions",
@@ -43,6 +44,11 @@ __all__ = [
 
 
 FOLDS = 10
+TEST_SHARE = 0.1
+"""Of a balanced set, in each split."""
+HALVES = ", halves"
+"""Follows the name of a side in ``runs``: what was measured on each half of its captions."""
+OVER_SPLITS = "the interval is over splits of the same captions, and too narrow for a statement about other captions"
 
 
 def word_contributions(
@@ -204,6 +210,45 @@ def over_folds(
         bounds=bounds,
         notes=notes,
     )
+
+
+def half_table(runs: pd.DataFrame, metric: str = "value") -> Floats | None:
+    """(halvings, 2) the means of the halves of one side, over its captions; ``None`` where none were measured.
+
+    >>> runs = pd.DataFrame({"seed": [0, 0, 1, 1], "split": [0, 1, 0, 1], "value": [0.4, 0.5, 0.3, 0.6]})
+    >>> half_table(runs).tolist(), half_table(runs[:0])
+    ([[0.4, 0.5], [0.3, 0.6]], None)
+    """
+    if runs.empty:
+        return None
+    return np.asarray(runs.groupby(["seed", "split"])[metric].mean().unstack(), dtype=np.float64)
+
+
+def half_gaps(first: Floats | None, second: Floats | None) -> Floats | None:
+    """What the halves of ``first`` have more than the same halves of ``second``, where both were measured."""
+    return None if first is None or second is None else first - second
+
+
+def over_splits(
+    values: Any,
+    halves: Floats | None,
+    *,
+    null_value: float,
+    n: int,
+    share: float = TEST_SHARE,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    alternative: Any = "greater",
+    n_groups: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> Estimate:
+    """The mean of ``values``, one per split, inside ``bounds``: from ``halves`` of the captions, if any."""
+    how: dict[str, Any] = {"null_value": null_value, "alternative": alternative, "n": n, "n_groups": n_groups}
+    if halves is None:
+        notes = (*notes, OVER_SPLITS) if len(values) > 1 else notes
+        estimate = corrected_resampled_t(values, test_share=share, notes=notes, **how)
+    else:
+        estimate = halved_t(values, halves, notes=notes, **how)
+    return within_range(estimate, *bounds)
 
 
 def spread_of_repetitions(null: Floats, repetitions: Floats) -> Floats:

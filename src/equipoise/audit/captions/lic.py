@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -14,30 +14,29 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.captions.folds import (
+    HALVES,
     REFITTED,
+    TEST_SHARE,
     LeftOut,
     caption_scores,
+    half_gaps,
+    half_table,
     leave_two_out,
     over_folds,
+    over_splits,
     scores_over_splits,
     single_auc,
     spread_of_repetitions,
     word_contributions,
 )
+from equipoise.audit.captions.sides import Side, reference_sides
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.measure.captions.lic import (
-    corrected_resampled_t,
-    in_points,
-    lic,
-    lic_chance,
-    lic_d,
-    lic_m,
-    lic_scores,
-    within_range,
-)
-from equipoise.measure.captions.masking import hide_unknown, masked, tokens_of, vocabulary_of
-from equipoise.measure.captions.splits import LEAST_FOLDS, Split, balanced_split, cross_fit_folds
+from equipoise.measure.captions.cross_fitting import LEAST_FOLDS
+from equipoise.measure.captions.halves import half_means
+from equipoise.measure.captions.lic import in_points, lic_chance, lic_scores
+from equipoise.measure.captions.masking import masked, tokens_of, vocabulary_of
+from equipoise.measure.captions.splits import Split, balanced_split, cross_fit_folds
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.models.caption_classifiers import CaptionClassifier, FastClassifier
 from equipoise.models.caption_classifiers import classifier as classifier_of
@@ -49,8 +48,6 @@ __all__ = ["SEEDS", "TEST_SHARE", "Lic", "measure_lic"]
 SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
 """The seeds of the published runs."""
 SHUFFLES = {"fast": 200, "other": 3}
-TEST_SHARE = 0.1
-"""Of a balanced set, in each split."""
 _NO_TEST = "no p-value: a classifier too sure of itself scores above this chance level without a lean; shuffle labels"
 _RUN_COLUMNS = ["side", "seed", "split", "caption", "value", "accuracy", "auc"]
 
@@ -74,23 +71,13 @@ class Lic:
     words: pd.DataFrame
     """Which words give the group away: see :func:`equipoise.audit.captions.folds.word_contributions`."""
     runs: pd.DataFrame
-    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row per classifier."""
+    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row per classifier, and one per
+    half of the captions (``seed``: which halving, ``split``: which half) where the interval is from halves."""
     notes: tuple[str, ...]
     out_of_fold: pd.DataFrame | None = None
     """``image_id``, ``group``, ``score``: each test of a caption when cross-fitted, by the classifier of the others."""
     refitted: tuple[LeftOut, ...] = ()
     """When cross-fitted by a quick classifier: what training on one fold less changes, by repetition."""
-
-
-@dataclass(frozen=True)
-class _Side:
-    """The captions of one side, as tokens, with their groups."""
-
-    name: str
-    ids: Sequence[Hashable]
-    tokens: Sequence[Sequence[str]]
-    labels: NDArray[np.int64]
-    caption: int = 0
 
 
 def measure_lic(
@@ -110,8 +97,10 @@ def measure_lic(
     """LIC_M of ``captions`` {image: caption} with ``labels`` {image: group}; LIC_D and LIC where ``references`` are.
 
     ``mask`` names the lexicon whose words are hidden (``None``: nothing is). Each seed draws one balanced split (or,
-    with ``folds``, one balanced set that is cross-fitted: every caption is tested once, and interval and p-value take
-    in how classifiers trained on other captions differ, :mod:`equipoise.audit.captions.folds`). References are read in
+    with ``folds``, one balanced set that is cross-fitted: every caption is tested once). Interval and p-value take in
+    how classifiers trained on other captions differ: from halves of these (:func:`measure.captions.halved_t`), or from
+    :mod:`equipoise.audit.captions.folds`. A classifier that takes long to fit is not trained on halves; its interval is
+    that of Nadeau and Bengio, over splits, and a note says that it is too narrow. References are read in
     the captioner's own vocabulary; one classifier per caption of an image. LIC is a difference on the same images and
     splits: where some images have no references the captioner is measured on the others once more. Chance is what
     classifiers trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given;
@@ -131,20 +120,20 @@ def measure_lic(
     names = sorted({labels[i] for i in ids})
     code = {name: n for n, name in enumerate(names)}
     texts = masked([captions[i] for i in ids], lexicon)
-    ours = _Side("model", ids, tokens_of(texts), np.array([code[labels[i]] for i in ids]))
+    ours = Side("model", ids, tokens_of(texts), np.array([code[labels[i]] for i in ids]))
     vocabulary = vocabulary_of(ours.tokens)
     work = _Work(chosen, len(names), folds, store, say)
     with portion(0.3):
         main = work.runs(ours, seeds)
     with portion(0.3 if references is not None else 0.7):
         shuffled, notes = _shuffles(work, ours, seeds, permutations)
-    share = TEST_SHARE if folds is None else 1 / folds
     runs = [main]
     null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
     n = len(ids)
     refitted: tuple[LeftOut, ...] = ()
+    halves = work.halves(ours)
     if folds is None:
-        estimate_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
+        estimate_m = over_splits(main["value"], half_table(halves), null_value=null, n=n, n_groups=len(names))
     else:
         refitted = work.refitted(ours, seeds, main)
         estimate_m = _over_captions(ours, [main], [refitted], null, (0.0, 1.0))
@@ -159,16 +148,22 @@ def measure_lic(
         estimate_m = replace(estimate_m, p_value=None, null_sd=None).with_notes(_NO_TEST)
     estimate_d = estimate = None
     if references is not None:
-        theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
+        theirs, both = reference_sides(ours, references, lexicon, vocabulary)
         again = tuple(seeds if reference_seeds is None else reference_seeds)
         paired = main if both is ours and again == tuple(seeds) else work.runs(both, again)
         human = [work.runs(side, again) for side in steps(theirs)]
         runs += [*([] if paired is main else [paired]), *human]
-        table = np.stack([side["value"].to_numpy() for side in human], axis=1)
         null_d = _reference_chance(work, theirs[0], again, 0 if shuffled is None else len(shuffled))
         if folds is None:
-            estimate_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
-            estimate = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
+            by_split = np.stack([side["value"].to_numpy() for side in human], axis=1).mean(axis=1)
+            of_both = halves if both is ours else work.halves(both)
+            of_theirs = pd.concat([work.halves(side) for side in steps(theirs)])
+            runs += [*([] if both is ours else [of_both]), of_theirs]
+            gaps = half_gaps(half_table(of_both), half_table(of_theirs))
+            how: dict[str, Any] = {"n": len(both.ids), "n_groups": len(names)}
+            estimate_d = over_splits(by_split, half_table(of_theirs), null_value=null_d, **how)
+            difference = paired["value"].to_numpy() - by_split
+            estimate = over_splits(difference, gaps, null_value=0.0, bounds=(-1.0, 1.0), **how)
         else:
             of_human = [work.refitted(side, again, run) for side, run in zip(theirs, human, strict=True)]
             of_model = refitted if paired is main else work.refitted(both, again, paired)
@@ -185,8 +180,8 @@ def measure_lic(
             )
         if len(both.ids) < n:
             notes.append(f"LIC is measured on the {len(both.ids)} of {n} images that have references")
-    accuracy = _classifier_score("accuracy", ours, main, refitted, folds, 1 / len(names))
-    auc = _classifier_score("auc", ours, main, refitted, folds, 0.5) if len(names) == 2 else None
+    accuracy = _classifier_score("accuracy", ours, main, refitted, halves, folds, 1 / len(names))
+    auc = _classifier_score("auc", ours, main, refitted, halves, folds, 0.5) if len(names) == 2 else None
     if chosen.approximate:
         notes.insert(0, "classifier fast: a linear screen, an approximation of the published LSTM")
     by_split = None if chosen.approximate else scores_over_splits(main, n)
@@ -210,7 +205,7 @@ def measure_lic(
         len(vocabulary),
         per_caption,
         word_contributions(ours.tokens, ours.labels, names, ids),
-        pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True)[_RUN_COLUMNS],
+        pd.concat([*runs, halves, *([] if shuffled is None else [shuffled])], ignore_index=True)[_RUN_COLUMNS],
         tuple(notes),
         None if folds is None else _out_of_fold(ours, main, names),
         refitted,
@@ -223,25 +218,6 @@ def _with_null(estimate: Estimate, null: NDArray[np.float64], p_value: float) ->
     return replace(estimate, null_sd=spread, null_low=float(low), null_high=float(high), p_value=float(p_value))
 
 
-def _reference_sides(
-    ours: _Side, references: Mapping[Any, Sequence[str]], lexicon: Lexicon | None, vocabulary: frozenset[str]
-) -> tuple[list[_Side], _Side]:
-    """The references, one side per caption of an image, and the captioner on the same images."""
-    rows = [row for row, i in enumerate(ours.ids) if references.get(i)]
-    if not rows:
-        raise InputError("no image of the captions has references: their ids have nothing in common")
-    ids = [ours.ids[row] for row in rows]
-    labels = ours.labels[rows]
-    most = max(len(references[i]) for i in ids)
-    sides = []
-    for k in range(most):  # an image with fewer captions gives one of its own again
-        texts = masked([references[i][k % len(references[i])] for i in ids], lexicon)
-        sides.append(_Side("references", ids, hide_unknown(tokens_of(texts), vocabulary), labels, k))
-    if len(rows) == len(ours.ids):
-        return sides, ours
-    return sides, _Side("model on images with references", ids, [ours.tokens[row] for row in rows], labels)
-
-
 @dataclass(frozen=True)
 class _Work:
     """Trains and tests one classifier per split, and remembers what is done."""
@@ -252,12 +228,12 @@ class _Work:
     store: Path | None
     say: Callable[[str], None] | None
 
-    def splits(self, side: _Side, seed: int) -> tuple[Split, ...]:
+    def splits(self, side: Side, seed: int) -> tuple[Split, ...]:
         if self.folds is None:
             return (balanced_split(side.labels.tolist(), seed, TEST_SHARE, ids=side.ids),)
         return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
 
-    def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
+    def runs(self, side: Side, seeds: Sequence[int]) -> pd.DataFrame:
         """One row per classifier of this side; when cross-fitted, with the captions it was tested on and their
         scores."""
         reader = None
@@ -276,7 +252,7 @@ class _Work:
                 self.say(f"{side.name} {side.caption}, seed {seed}: {100 * rows[-1]['value']:.1f}")
         return pd.DataFrame(rows)
 
-    def refitted(self, side: _Side, seeds: Sequence[int], runs: pd.DataFrame) -> tuple[LeftOut, ...]:
+    def refitted(self, side: Side, seeds: Sequence[int], runs: pd.DataFrame) -> tuple[LeftOut, ...]:
         """What training on one fold less changes, for the first seeds; nothing where a classifier takes long to fit."""
         if not self.chosen.approximate or self.folds is None or self.folds < LEAST_FOLDS:
             return ()
@@ -286,7 +262,22 @@ class _Work:
             for seed in seeds[:REFITTED]
         )
 
-    def shuffled(self, side: _Side, seeds: Sequence[int], times: int, *, whole: bool = False) -> pd.DataFrame:
+    def halves(self, side: Side) -> pd.DataFrame:
+        """A row for each half of the captions, cross-fitted on its own; none where a classifier takes long to fit."""
+        if not self.chosen.approximate or self.folds is not None:
+            return pd.DataFrame(columns=_RUN_COLUMNS)
+        reader = self.chosen.read(side.tokens)
+
+        def means(splits: Sequence[Split]) -> list[float]:
+            scores = [self._scores(reader, side.labels, split, 0) for split in splits]
+            return [float(np.mean([of[name] for of in scores])) for name in ("value", "accuracy", "auc")]
+
+        table = half_means(means, side.labels.tolist(), ids=side.ids)
+        places = [(turn, half) for turn in range(len(table)) for half in (0, 1)]
+        rows = [(side.name + HALVES, turn, half, side.caption, *table[turn, half]) for turn, half in places]
+        return pd.DataFrame(rows, columns=_RUN_COLUMNS)
+
+    def shuffled(self, side: Side, seeds: Sequence[int], times: int, *, whole: bool = False) -> pd.DataFrame:
         """The same with labels dealt anew each time: what a classifier scores that has nothing to learn.
 
         One split at a time; with ``whole`` all folds of a cross-fitting, as one mean.
@@ -328,7 +319,7 @@ class _Work:
         }
         return {**scores, "scores": by_caption.tolist()}
 
-    def _kept(self, side: _Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
+    def _kept(self, side: Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
         """Where these scores are kept: the name is a fingerprint of all that they depend on."""
         if self.store is None or isinstance(self.chosen, FastClassifier):
             return None
@@ -355,7 +346,7 @@ class _Work:
 
 
 def _over_captions(
-    side: _Side,
+    side: Side,
     runs: Sequence[pd.DataFrame],
     refitted: Sequence[Sequence[LeftOut]],
     null: float,
@@ -385,13 +376,18 @@ def _over_captions(
 
 
 def _classifier_score(
-    metric: str, side: _Side, runs: pd.DataFrame, refitted: Sequence[LeftOut], folds: int | None, null: float
+    metric: str,
+    side: Side,
+    runs: pd.DataFrame,
+    refitted: Sequence[LeftOut],
+    halves: pd.DataFrame,
+    folds: int | None,
+    null: float,
 ) -> Estimate:
     """Accuracy or AUC of the classifiers, the captions being the unit (AUC, cross-fitted: the folds)."""
     groups, n = int(side.labels.max()) + 1, len(side.ids)
     if folds is None:
-        estimate = corrected_resampled_t(runs[metric], test_share=TEST_SHARE, null_value=null, n=n, n_groups=groups)
-        return within_range(estimate, 0.0, 1.0)
+        return over_splits(runs[metric], half_table(halves, metric), null_value=null, n=n, n_groups=groups)
     if metric == "accuracy":  # a caption's score is above 0 exactly where its group was chosen
         rows = np.concatenate(runs["tested"].tolist())
         values = (np.concatenate(runs["scores"].tolist()) > 0).astype(float)
@@ -403,7 +399,7 @@ def _classifier_score(
     return replace(estimate, n=n, n_groups=groups)
 
 
-def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def _out_of_fold(side: Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     rows = np.concatenate(runs["tested"].tolist())
     return pd.DataFrame(
         {
@@ -414,7 +410,7 @@ def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.Da
     )
 
 
-def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int) -> float:
+def _reference_chance(work: _Work, side: Side, seeds: Sequence[int], times: int) -> float:
     """What a classifier scores on the references when their labels are dealt anew; fifty shuffles are enough to say."""
     if not times or not work.chosen.approximate:
         return lic_chance(work.groups)
@@ -422,7 +418,7 @@ def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int
 
 
 def _shuffles(
-    work: _Work, ours: _Side, seeds: Sequence[int], permutations: int | None
+    work: _Work, ours: Side, seeds: Sequence[int], permutations: int | None
 ) -> tuple[pd.DataFrame | None, list[str]]:
     times = permutations
     if times is None:

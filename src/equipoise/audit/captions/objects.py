@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.audit.captions.folds import over_folds
-from equipoise.audit.captions.lic import TEST_SHARE, Lic
+from equipoise.audit.captions.folds import HALVES, half_gaps, half_table, over_folds, over_splits
+from equipoise.audit.captions.lic import Lic
 from equipoise.audit.captions.reading import USUAL, CaptionColumns, image_name, read_records, suffix_of
 from equipoise.errors import InputError
 from equipoise.measure import captions as measure
@@ -60,10 +60,12 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
     else:
         ours = [lic.runs[lic.runs["side"] == "model"] for lic in (found, original)]
         runs = [of.set_index(["seed", "split"])["value"] for of in ours]
-        change = measure.corrected_resampled_t(
+        halves = [half_table(lic.runs[lic.runs["side"] == "model" + HALVES]) for lic in (found, original)]
+        change = over_splits(
             (runs[0] - runs[1]).dropna().to_numpy(float),
-            test_share=TEST_SHARE,
+            half_gaps(*halves),
             null_value=0.0,
+            bounds=(-1.0, 1.0),
             alternative="two-sided",
             n=len(found.per_caption),
         )

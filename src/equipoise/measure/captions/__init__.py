@@ -24,7 +24,9 @@ import numpy as np
 from equipoise.measure.arrays import as_vector
 from equipoise.measure.captions.amplification import SelectedWords, ba, ba_of_captions, select_words
 from equipoise.measure.captions.counts import Amplification, image_keys, image_labels
+from equipoise.measure.captions.cross_fitting import captions_variance, cross_fitted, fold_variance
 from equipoise.measure.captions.directional import dba_g, dba_o
+from equipoise.measure.captions.halves import half_means, half_variance, halved_t
 from equipoise.measure.captions.leakage import (
     FittedLeakage,
     SentenceClassification,
@@ -58,15 +60,7 @@ from equipoise.measure.captions.mentions import (
 )
 from equipoise.measure.captions.multi import MultiAmplification, attribute_sets, multi_attribute_amplification
 from equipoise.measure.captions.ratio import RATIO_CONVENTIONS, NamedRatio, ratio
-from equipoise.measure.captions.splits import (
-    LEAST_TO_SPLIT,
-    Split,
-    balanced_split,
-    captions_variance,
-    cross_fit_folds,
-    cross_fitted,
-    fold_variance,
-)
+from equipoise.measure.captions.splits import LEAST_TO_SPLIT, Split, balanced_split, cross_fit_folds, halved_folds
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 
@@ -97,6 +91,10 @@ __all__ = [
     "error",
     "error_flags",
     "fold_variance",
+    "half_means",
+    "half_variance",
+    "halved_folds",
+    "halved_t",
     "in_points",
     "jensen_shannon",
     "leakage",

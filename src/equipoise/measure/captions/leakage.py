@@ -18,8 +18,9 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
 from equipoise.measure.captions.counts import ImagesOfCaptions
+from equipoise.measure.captions.halves import half_means, halved_t
 from equipoise.measure.captions.lic import checked_probabilities, corrected_resampled_t, lic_scores, lic_shuffled
-from equipoise.measure.captions.splits import balanced_split, cross_fit_folds
+from equipoise.measure.captions.splits import Split, balanced_split, cross_fit_folds
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
@@ -254,6 +255,8 @@ class FittedLeakage:
     shuffled: Floats
     """(J,) what each split's classifier would get on shuffled test labels."""
     test_share: float
+    halves: Floats | None = None
+    """(halvings, 2, 2) the value in each half of the rows, and on shuffled test labels; ``None`` for an MLP."""
 
 
 def leakage_of_vectors(
@@ -266,14 +269,18 @@ def leakage_of_vectors(
     share: float = 0.1,
     folds: int | None = None,
     ids: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> FittedLeakage:
     """Leakage of ``vectors`` (n, d) (objects predicted, or annotated) by classifiers trained on balanced splits.
 
     The papers leave the classifier open. ``logistic``: L2-regularised; ``mlp``: two hidden layers of 256, with
     early stopping. One balanced split per seed, or ``folds`` of them each; vectors of the same ``ids`` get the same
-    splits, so that LK_M - LK_D is :func:`lic` of the two ``values``. Chance is what the same classifiers get on
-    shuffled test labels; interval and p-value by the corrected resampled t.
+    splits, so that LK_M - LK_D is the difference of the two ``values``. Rows of one of ``clusters`` (n,), such as
+    images of one person, are never on both sides of a split: what they have in common would be read as leakage.
+    Chance is what the same classifiers get on shuffled test labels. Interval and p-value are for other images:
+    :func:`halved_t`; an MLP takes too long to train on halves, and has the corrected resampled t over splits, which is
+    too sure of itself (:func:`corrected_resampled_t` says how much).
 
     >>> x = np.random.default_rng(0).normal(size=(200, 3)); y = np.tile([0, 1], 100); x[:, 0] += 4 * y
     >>> found = leakage_of_vectors(x, y, weighting="accuracy")
@@ -287,34 +294,40 @@ def leakage_of_vectors(
     groups.check_length(len(table))
     if not len(seeds):
         raise InputError("seeds is empty; leakage needs at least one split")
-    values, shuffled, splits = [], [], []
-    for seed in seeds:
-        of_seed = (
-            [balanced_split(groups, seed, share, ids=ids)]
-            if folds is None
-            else cross_fit_folds(groups, folds, seed, ids=ids)
-        )
-        for split in of_seed:
-            probabilities, truth = _fitted(classifier, table, groups.labels, split.train, split.test, seed)
-            values.append(float(_scores(probabilities, truth, weighting).mean()))
-            shuffled.append(_shuffled(probabilities, truth, weighting))
-            splits.append(split)
-    estimate = corrected_resampled_t(
-        values,
-        test_share=splits[0].test_share,
-        null_value=shuffled,
-        level=level,
-        n=len(splits[0].train) + len(splits[0].test),
-        n_groups=int((groups.counts() > 0).sum()),
-        notes=(f"{classifier} classifier, {len(values)} splits",),
-    )
-    return FittedLeakage(estimate, np.array(values), np.array(shuffled), splits[0].test_share)
+    same: dict[str, Any] = {"ids": ids, "clusters": clusters}
+    by_seed = [
+        [balanced_split(groups, seed, share, **same)] if folds is None else cross_fit_folds(groups, folds, seed, **same)
+        for seed in seeds
+    ]
+    splits = [(split, seed) for seed, of_seed in zip(seeds, by_seed, strict=True) for split in of_seed]
+
+    def read(split: Split, seed: int) -> tuple[float, float]:
+        probabilities, truth = _fitted(classifier, table, groups.labels, split.train, split.test, seed)
+        return float(_scores(probabilities, truth, weighting).mean()), _shuffled(probabilities, truth, weighting)
+
+    values, shuffled = np.array([read(split, seed) for split, seed in splits]).T
+    first = splits[0][0]
+    how: dict[str, Any] = {
+        "null_value": shuffled,
+        "level": level,
+        "n": len(first.train) + len(first.test),
+        "n_groups": int((groups.counts() > 0).sum()),
+        "notes": (f"{classifier} classifier, {len(values)} splits",),
+    }
+    halves = None
+    if classifier == "logistic":
+        halves = half_means(lambda some: np.mean([read(split, 0) for split in some], axis=0), groups, **same)
+        estimate = halved_t(values, halves[..., 0], null_halves=halves[..., 1], folds=folds is not None, **how)
+    else:
+        estimate = corrected_resampled_t(values, test_share=first.test_share, **how)
+    return FittedLeakage(estimate, values, shuffled, first.test_share, halves)
 
 
 def _fitted(
     classifier: str, table: Floats, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Probabilities (m, G) of the test rows and their labels, renumbered to the groups present."""
+    from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
@@ -324,9 +337,11 @@ def _fitted(
         model = LogisticRegression(max_iter=2000)
     else:
         model = MLPClassifier((256, 256), early_stopping=True, max_iter=200, random_state=seed)
-    fitted = make_pipeline(StandardScaler(), model).fit(table[train], labels[train])
-    place = {int(g): i for i, g in enumerate(fitted.classes_)}
-    return fitted.predict_proba(table[test]), np.array([place[int(g)] for g in labels[test]])
+    # over a hundred small fits: checking our own settings each time would take a good part of the time
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        fitted = make_pipeline(StandardScaler(), model).fit(table[train], labels[train])
+        place = {int(g): i for i, g in enumerate(fitted.classes_)}
+        return fitted.predict_proba(table[test]), np.array([place[int(g)] for g in labels[test]])
 
 
 def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:

@@ -1,6 +1,4 @@
-"""The interval of a cross-fitted mean: every caption was scored once, by a classifier that had not seen it.
-
-Balanced splits of captions into training and test sets: the same images on both sides of a comparison.
+"""Balanced splits of captions into training and test sets: the same images on both sides of a comparison.
 
 LIC trains one classifier on a model's captions and others on human captions. Their difference means something only
 when both sides train and test on the same images, so the draw here depends on nothing but the image ids and the
@@ -19,26 +17,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_vector, chosen, same_length
+from equipoise.measure.arrays import Floats, as_count, same_length
 from equipoise.measure.groups import Groups
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import NO_WIDTH, bootstrap_statistic, cluster_sums, no_width_note
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
 
 __all__ = [
-    "LEAST_FOLDS",
     "LEAST_TO_SPLIT",
     "Split",
     "balanced_split",
-    "captions_variance",
     "cross_fit_folds",
-    "cross_fitted",
     "estimates_of_sums",
-    "fold_variance",
+    "halved_folds",
 ]
 
 
@@ -62,7 +55,12 @@ class Split:
 
 
 def balanced_split(
-    labels: Groups | Sequence[Any], seed: int, share: float = 0.1, *, ids: Sequence[Hashable] | None = None
+    labels: Groups | Sequence[Any],
+    seed: int,
+    share: float = 0.1,
+    *,
+    ids: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Split:
     """One balanced split: as many rows of each group as the smallest group has, ``share`` of them for testing.
 
@@ -70,7 +68,8 @@ def balanced_split(
     Of each group n_min rows are drawn, n_min the size of the smallest; round(share * n_min) of them are the test
     set (LIC, CVPR 2022: 3,314 women give 5,966 training and 662 test captions). A row's rank in the draw is a hash
     of the seed and its id, so that two files with the same ids give the same split, in whatever order their rows
-    come. Without ``ids`` a row's number is its id.
+    come. Without ``ids`` a row's number is its id. Rows of one of ``clusters`` (n,) are never on both sides; whole
+    clusters are drawn until the test set is full, and what they hold beyond it is left out.
 
     >>> split = balanced_split(["m"] * 60 + ["f"] * 40, seed=0)
     >>> len(split.train), len(split.test), split.test_share
@@ -78,28 +77,98 @@ def balanced_split(
     """
     if not 0 < share < 1:
         raise InputError(f"share = {share}: the test share is between 0 and 1, such as 0.1")
-    ranks, drawn, size = _drawn(labels, seed, ids)
+    if clusters is None:
+        ranks, drawn, size = _drawn(labels, seed, ids)
+        n_test = min(size - 1, max(1, round(share * size)))
+        return Split(
+            _by_rank(np.concatenate([rows[n_test:] for rows in drawn]), ranks),
+            _by_rank(np.concatenate([rows[:n_test] for rows in drawn]), ranks),
+        )
+    whole = _Clusters.of(labels, clusters, seed, ids)
+    size = int(whole.counts.sum(axis=0).min())
     n_test = min(size - 1, max(1, round(share * size)))
-    return Split(
-        _by_rank(np.concatenate([rows[n_test:] for rows in drawn]), ranks),
-        _by_rank(np.concatenate([rows[:n_test] for rows in drawn]), ranks),
-    )
+    filled = (whole.counts[whole.order].cumsum(axis=0) >= n_test).all(axis=1)
+    tested = np.zeros(len(whole.order), dtype=bool)
+    tested[whole.order[: int(np.argmax(filled)) + 1]] = True
+    return whole.split(tested, most=n_test)
 
 
 def cross_fit_folds(
-    labels: Groups | Sequence[Any], folds: int = 10, seed: int = 0, *, ids: Sequence[Hashable] | None = None
+    labels: Groups | Sequence[Any],
+    folds: int = 10,
+    seed: int = 0,
+    *,
+    ids: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> tuple[Split, ...]:
     """``folds`` splits of one balanced set, such that each of its rows is tested exactly once.
 
     The balanced set is that of :func:`balanced_split` with the same seed. All of it is tested instead of a tenth, but
-    the scores are not independent: see :func:`equipoise.measure.captions.fold_variance`.
+    the scores are not independent: see :func:`equipoise.measure.captions.fold_variance`. With ``clusters`` (n,) each
+    cluster is in one fold; rows are left out at random where a fold, or the others, would not be balanced.
 
     >>> made = cross_fit_folds(["m"] * 60 + ["f"] * 40, folds=4)
     >>> [len(split.test) for split in made], len({int(row) for split in made for row in split.test})
     ([20, 20, 20, 20], 80)
     """
+    return _folds(labels, folds, seed, ids, clusters, LEAST_TO_SPLIT)
+
+
+def halved_folds(
+    labels: Groups | Sequence[Any],
+    turn: int,
+    *,
+    folds: int = 5,
+    ids: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+) -> tuple[tuple[Split, ...], tuple[Split, ...]]:
+    """All rows, or whole ``clusters``, dealt into two halves, and :func:`cross_fit_folds` of each half on its own.
+
+    The deal is another for each ``turn`` and depends on nothing else but ids; groups are halved too. Fewer ``folds``
+    are made where a group is in fewer clusters.
+
+    >>> one, two = halved_folds(["m"] * 60 + ["f"] * 40, turn=0)
+    >>> [len(split.test) for split in one], {*one[0].train, *one[0].test} & {*two[0].train, *two[0].test}
+    ([8, 8, 8, 8, 8], set())
+    """
+    groups = _as_groups(labels)
+    names = _names(groups, ids)
+    keys = np.arange(len(groups)) if clusters is None else _cluster_keys(groups, clusters)[0]
+    by_name = names if clusters is None else [str(cluster) for cluster in clusters]
+    inside = groups.labels >= 0
+    counts = np.zeros((int(keys.max(initial=-1)) + 1, groups.n_groups), dtype=np.int64)
+    np.add.at(counts, (keys[inside], groups.labels[inside]), 1)
+    ranks = np.zeros(len(counts), dtype=np.uint64)
+    ranks[keys] = _hashed(by_name, f"half {turn}")
+    order = np.lexsort([ranks, *counts.T])  # clusters of the same groups side by side, each at random
+    half = np.zeros(len(counts), dtype=np.int64)
+    half[order] = np.arange(len(order)) % 2
+    present = groups.counts() > 0
+    holders = min(int((counts[half == side][:, present] > 0).sum(axis=0).min()) for side in (0, 1))
+    if holders < 2:
+        raise InputError("a group has too few clusters to be halved: for an interval it must be in four at least")
+    folds = min(folds, holders)
+    one, two = (
+        _folds(Groups(np.where(half[keys] == side, groups.labels, -1), groups.names), folds, turn, names, clusters, 2)
+        for side in (0, 1)
+    )
+    return one, two
+
+
+def _folds(
+    labels: Groups | Sequence[Any],
+    folds: int,
+    seed: int,
+    ids: Sequence[Hashable] | None,
+    clusters: Sequence[Hashable] | None,
+    least: int,
+) -> tuple[Split, ...]:
     as_count(folds, "folds", least=2)
-    ranks, drawn, size = _drawn(labels, seed, ids)
+    if clusters is not None:
+        whole = _Clusters.of(labels, clusters, seed, ids, least)
+        fold_of = whole.dealt(folds)
+        return tuple(whole.split(fold_of == fold) for fold in range(folds))
+    ranks, drawn, size = _drawn(labels, seed, ids, least)
     if folds > size:
         raise InputError(f"folds = {folds}: the smallest group has {size} rows, so there can be {size} folds at most")
     parts = [np.array_split(rows, folds) for rows in drawn]
@@ -111,13 +180,90 @@ def cross_fit_folds(
     return tuple(splits)
 
 
+@dataclass(frozen=True)
+class _Clusters:
+    """Rows that stay together, in an order that depends on the names of the clusters and the seed alone."""
+
+    labels: NDArray[Any]
+    """(n,) the group of each row, -1 for none."""
+    keys: NDArray[np.intp]
+    """(n,) the number of its cluster."""
+    ranks: NDArray[np.uint64]
+    """(n,) of rows, for what is left out."""
+    counts: NDArray[np.int64]
+    """(clusters, present groups) how many rows each has."""
+    order: Indices
+    """(clusters,) as they are drawn."""
+    present: Indices
+
+    @classmethod
+    def of(
+        cls,
+        labels: Groups | Sequence[Any],
+        clusters: Sequence[Hashable],
+        seed: int,
+        ids: Sequence[Hashable] | None,
+        least: int = LEAST_TO_SPLIT,
+    ) -> _Clusters:
+        groups = _as_groups(labels)
+        ranks, _, _ = _drawn(groups, seed, ids, least)
+        keys, named = _cluster_keys(groups, clusters)
+        present = np.flatnonzero(groups.counts())
+        table = np.zeros((len(named), groups.n_groups), dtype=np.int64)
+        inside = groups.labels >= 0
+        np.add.at(table, (keys[inside], groups.labels[inside]), 1)
+        order = np.argsort(_hashed(named, seed), kind="stable")
+        return cls(groups.labels, keys, ranks, table[:, present], order, present)
+
+    def dealt(self, folds: int) -> NDArray[np.intp]:
+        """(clusters,) the fold of each: the one that has the fewest rows of the cluster's groups so far."""
+        fold_of, held = np.full(len(self.order), -1), np.zeros((folds, len(self.present)), dtype=np.int64)
+        for cluster in self.order:
+            rows = self.counts[cluster]
+            if rows.any():
+                fold_of[cluster] = fold = int(np.argmin(held @ rows))
+                held[fold] += rows
+        if (held == 0).any():
+            few = int((self.counts > 0).sum(axis=0).min())
+            raise InputError(
+                f"folds = {folds}: a group is in {few} clusters only, too few for every fold to have one; give fewer "
+                "folds"
+            )
+        return fold_of
+
+    def split(self, tested: NDArray[np.bool_], most: int | None = None) -> Split:
+        """Rows of ``tested`` clusters against all others, each side balanced, at most ``most`` of a group tested."""
+        of_rows = tested[self.keys]
+        return Split(self._balanced(~of_rows, None), self._balanced(of_rows, most))
+
+    def _balanced(self, inside: NDArray[np.bool_], most: int | None) -> Indices:
+        by_group = [_by_rank(np.flatnonzero(inside & (self.labels == g)), self.ranks) for g in self.present]
+        size = min(len(rows) for rows in by_group)
+        size = size if most is None else min(size, most)
+        if size == 0:
+            raise InputError("a group has too few clusters to be on both sides of a split; leave clusters out")
+        return _by_rank(np.concatenate([rows[:size] for rows in by_group]), self.ranks)
+
+
+def _cluster_keys(groups: Groups, clusters: Sequence[Hashable]) -> tuple[NDArray[np.intp], list[str]]:
+    """(n,) the number of each row's cluster, and the names of the clusters; a cluster is what it prints as."""
+    same_length(groups, "labels", clusters, "clusters")
+    named, keys = np.unique(np.array([str(cluster) for cluster in clusters]), return_inverse=True)
+    return keys, named.tolist()
+
+
+def _names(groups: Groups, ids: Sequence[Hashable] | None) -> list[str]:
+    names = [str(i) for i in (range(len(groups)) if ids is None else ids)]
+    same_length(groups, "labels", names, "ids")
+    return names
+
+
 def _drawn(
-    labels: Groups | Sequence[Any], seed: int, ids: Sequence[Hashable] | None
+    labels: Groups | Sequence[Any], seed: int, ids: Sequence[Hashable] | None, least: int = LEAST_TO_SPLIT
 ) -> tuple[NDArray[np.uint64], list[Indices], int]:
     """Every row's rank in the draw; of each group its first n_min rows in that order; n_min."""
     groups = _as_groups(labels)
-    names = [str(i) for i in (range(len(groups)) if ids is None else ids)]
-    same_length(groups, "labels", names, "ids")
+    names = _names(groups, ids)
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise InputError(f"ids holds {twice!r} twice; a split needs one row per image")
@@ -128,9 +274,9 @@ def _drawn(
         raise InputError(f"a balanced split needs two groups with captions; {named or 'none'} is all there is")
     smallest = int(present[np.argmin(counts[present])])
     size = int(counts[smallest])
-    if size < LEAST_TO_SPLIT:
+    if size < least:
         name = groups.names[smallest]
-        raise InputError(f"group {name!r} has too few captions to split: {size}, need {LEAST_TO_SPLIT}")
+        raise InputError(f"group {name!r} has too few captions to split: {size}, need {least}")
     ranks = _hashed(names, seed)
     drawn = [_by_rank(np.flatnonzero(groups.labels == g), ranks)[:size] for g in present]
     return ranks, drawn, size
@@ -145,7 +291,7 @@ def _as_groups(labels: Groups | Sequence[Any]) -> Groups:
     return Groups.from_values(list(labels))
 
 
-def _hashed(names: Sequence[str], seed: int) -> NDArray[np.uint64]:
+def _hashed(names: Sequence[str], seed: int | str) -> NDArray[np.uint64]:
     digests = b"".join(blake2b(f"{seed}\x00{name}".encode(), digest_size=8).digest() for name in names)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
@@ -194,130 +340,3 @@ def estimates_of_sums(
             estimate = replace(estimate, ci_low=None, ci_high=None, notes=(*notes, why))
         estimates.append(estimate)
     return estimates
-
-
-LEAST_FOLDS = 4
-"""With fewer there are no two pairs of folds that share none, and :func:`fold_variance` has nothing to compare."""
-
-
-def cross_fitted(
-    scores: ArrayLike,
-    captions: ArrayLike,
-    groups: ArrayLike,
-    *,
-    variance: float | None = None,
-    freedom: int | None = None,
-    null_value: float | None = None,
-    alternative: Alternative = "greater",
-    level: float = 0.95,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    notes: tuple[str, ...] = (),
-) -> Estimate:
-    """Mean over groups of the mean of out-of-fold ``scores`` (n,), with an interval.
-
-    Without ``variance`` the interval is for what *these* classifiers score on new captions: out-of-fold scores then
-    vary as independent ones do (Bayle et al., Cross-validation Confidence Intervals for Test Error, NeurIPS 2020). It
-    is too narrow for a statement about the captioner. The score of LIC is not what the classifier was fitted to, so a
-    caption moves the mean twice, once where it is tested and once more through all the others that are tested by
-    classifiers trained on it: over new draws of captions the mean varies up to three times as much. ``variance`` (from
-    :func:`fold_variance`) has both; the larger of it and :func:`captions_variance` is taken, with Student's t of
-    ``freedom`` degrees (normal unless given).
-
-    ``captions`` (n,) says whose score each is: a caption that was tested several times counts as one; give the image
-    where one has several captions. ``groups`` (n,): deviations are taken from the mean of the caption's group.
-    ``bounds`` are the least and the largest possible value: no interval leaves them.
-
-    >>> cross_fitted([0.9, 0.0, 0.7, 0.6, 0.0, 0.8], range(6), [0, 0, 0, 1, 1, 1], null_value=0.25)
-    0.5 [0.1813, 0.8187] chance 0.25 ± 0.16, excess +0.25, p = 0.062, n = 6, 2 groups
-    """
-    chosen(alternative, "alternative", ALTERNATIVES)
-    numbers = as_vector(scores, "scores")
-    of, group = np.unique(np.asarray(captions), return_inverse=True)[1], np.unique(groups, return_inverse=True)[1]
-    if not len(numbers) == len(of) == len(group):
-        raise InputError(
-            f"{len(numbers)} scores, {len(of)} captions and {len(group)} groups; give each score its caption and group"
-        )
-    if not 0 < level < 1:
-        raise InputError(f"level = {level}: a confidence level is between 0 and 1, such as 0.95")
-    n = int(of.max()) + 1
-    value = float((np.bincount(group, numbers) / np.bincount(group)).mean())
-    n_groups = int(group.max()) + 1
-    if n < 2:
-        alone = (*notes, no_interval("one caption"))
-        return Estimate(value, null_mean=null_value, n=n, n_groups=n_groups, notes=alone)
-    own = captions_variance(numbers, of, group)
-    error = float(np.sqrt(own if variance is None else max(own, variance)))
-    spread = sps.norm() if freedom is None else sps.t(freedom)
-    reach = float(spread.ppf(0.5 + level / 2)) * error
-    p_value = None if null_value is None else _test(value - null_value, error, spread, alternative)
-    estimate = Estimate(
-        value,
-        max(bounds[0], value - reach),
-        min(bounds[1], value + reach),
-        null_mean=null_value,
-        null_sd=None if null_value is None else error,
-        p_value=p_value,
-        n=n,
-        n_groups=n_groups,
-        notes=notes,
-        level=level,
-    )
-    if reach > 0:
-        return estimate
-    # all scores alike: an interval without width would pass for certainty
-    return replace(estimate, ci_low=None, ci_high=None, notes=(*notes, no_interval("all scores are alike")))
-
-
-def captions_variance(scores: ArrayLike, captions: ArrayLike, groups: ArrayLike) -> float:
-    """The variance of the mean of :func:`cross_fitted` if captions varied and the classifiers did not.
-
-    >>> round(captions_variance([0.0, 1.0, 0.0, 0.4], range(4), [0, 0, 1, 1]), 6)
-    0.048333
-    """
-    given = as_vector(scores, "scores")
-    of, group = np.unique(np.asarray(captions), return_inverse=True)[1], np.unique(groups, return_inverse=True)[1]
-    sizes = np.bincount(group)
-    means = np.bincount(group, given) / sizes
-    pulls = np.bincount(of, (given - means[group]) / (sizes[group] * len(sizes)))
-    n = len(pulls)
-    return float(n / (n - 1) * (pulls**2).sum()) if n > 1 else 0.0
-
-
-def fold_variance(fold_means: ArrayLike, left_out: ArrayLike) -> float:
-    """The variance of the mean over folds, from how much each fold matters as training captions of each other one.
-
-    ``fold_means`` (k,): the mean score of each fold, by the classifier of the others. ``left_out`` (k, k): the mean
-    score of fold a by a classifier trained without a and b; the diagonal is not read. Training one fold less moves a's
-    score by what b had to say about a: the cross-fitted mean is then a mean over pairs of folds, and its variance is
-    the square of the mean less the mean product of pairs that share no fold, which is unbiased where nothing but
-    pairs matters. (The jackknife over folds counts what comes from pairs twice: 1.5 times the standard error for LIC.)
-    It is noisy and can be negative; :func:`cross_fitted` takes the variance over captions where that is larger.
-
-    >>> means = [0.3, 0.5, 0.4, 0.6]
-    >>> round(fold_variance(means, [[m] * 4 for m in means]), 6)  # training does not matter: sd² / k
-    0.004167
-    """
-    means, without = as_vector(fold_means, "fold_means"), np.array(left_out, dtype=np.float64)
-    k = len(means)
-    if k < LEAST_FOLDS or without.shape != (k, k):
-        raise InputError(
-            f"fold_means has {k} folds and left_out the shape {without.shape}; give (k, k), k at least {LEAST_FOLDS}"
-        )
-    change = means[:, None] - without
-    np.fill_diagonal(change, 0.0)
-    # b is one of k - 1 training folds; without it the others weigh more, hence k - 2
-    pseudo_values = means[:, None] + (k - 2) * (change - change.sum(axis=1, keepdims=True) / (k - 1))
-    pairs = (pseudo_values + pseudo_values.T) / 2 - means.mean()
-    np.fill_diagonal(pairs, 0.0)
-    by_fold, squares = pairs.sum(axis=1), float((pairs**2).sum())
-    apart = float(pairs.sum()) ** 2 - 2 * squares - 4 * (float((by_fold**2).sum()) - squares)
-    return -apart / (k * (k - 1) * (k - 2) * (k - 3))
-
-
-def _test(difference: float, error: float, spread: Any, alternative: Alternative) -> float:
-    ratio = difference / error if error > 0 else float(np.copysign(np.inf, difference)) if difference else 0.0
-    if alternative == "two-sided":
-        tail = min(1.0, 2 * spread.sf(abs(ratio)))
-    else:
-        tail = spread.sf(ratio if alternative == "greater" else -ratio)
-    return float(max(tail, np.finfo(float).tiny))  # never 0: no sample is that sure
