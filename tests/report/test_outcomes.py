@@ -558,6 +558,26 @@ CASES = [
         ("margin of ",),
     ),
     Case(
+        "a placebo on other pictures than those the verdict is about",
+        audit(
+            *(
+                row(metric, number, group=group, pool=pool, **null)
+                for pool, gap, excess in (
+                    ("generated", (0.0, -0.05, 0.05, 0.9), (-0.3, -0.4, -0.2, 0.9)),
+                    ("edited", (0.8, 0.6, 1.0, 0.0001), (0.6, 0.4, 0.8, 0.0001)),
+                )
+                for metric, number, group, null in (
+                    ("standard_gap", gap, "female - male", {}),
+                    ("standard_gap_size", gap, "female - male", {"chance": 0.05, "sd": 0.05}),
+                    ("placebo_excess", excess, None, {}),
+                )
+            )
+        ),
+        LEANS,
+        ("m is biased by perceived gender where only the person differs", "0.60 spreads [0.40, 0.80] more"),
+        ("no more than to",),
+    ),
+    Case(
         "a second metric beyond chance inside its margin",
         audit(
             row("max_skew", (0.2, 0.18, 0.22, 0.5), **SKEW),
