@@ -137,6 +137,21 @@ def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = Non
     return build
 
 
+def classified(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
+        from equipoise.data.runs import claimed
+
+        findings = Findings("classification", "")
+        keys = {"suite": "classification", "model": "net", "pool": None, "variant": None}
+        findings.rows = [{**one, **keys} for one in rows]
+        with claimed(home / "predicted", "classification", of={"predictions": "p"}) as run:
+            findings.save(run.stage)
+            run.publish()
+        return verdict_of(home / "predicted")
+
+    return build
+
+
 def compared(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
     def build(home: Path) -> BiasVerdict:
         codes = codes_of([note("compared", first="A", second="B", first_mean=0.1, second_mean=0.2)])
@@ -559,6 +574,26 @@ CASES = [
         ("margin of ",),
     ),
     Case(
+        "a placebo on other pictures than those the verdict is about",
+        audit(
+            *(
+                row(metric, number, group=group, pool=pool, **null)
+                for pool, gap, excess in (
+                    ("generated", (0.0, -0.05, 0.05, 0.9), (-0.3, -0.4, -0.2, 0.9)),
+                    ("edited", (0.8, 0.6, 1.0, 0.0001), (0.6, 0.4, 0.8, 0.0001)),
+                )
+                for metric, number, group, null in (
+                    ("standard_gap", gap, "female - male", {}),
+                    ("standard_gap_size", gap, "female - male", {"chance": 0.05, "sd": 0.05}),
+                    ("placebo_excess", excess, None, {}),
+                )
+            )
+        ),
+        LEANS,
+        ("m is biased by perceived gender where only the person differs", "0.60 spreads [0.40, 0.80] more"),
+        ("no more than to",),
+    ),
+    Case(
         "a second metric beyond chance inside its margin",
         audit(
             row("max_skew", (0.2, 0.18, 0.22, 0.5), **SKEW),
@@ -577,6 +612,29 @@ CASES = [
         UNKNOWN,
         ("Its Bias@12 is beyond chance",),
         ("too small to matter",),
+    ),
+    Case(
+        "predictions that lean",
+        classified(row("object_recall_gap", (0.2, 0.1, 0.3, 0.0001), chance=0.05, n=400)),
+        LEANS,
+        ("The predictions of net lean.", "gap in recall of objects on gender is 15.0 points"),
+        ("drawn on",),
+    ),
+    Case(
+        "predictions that only react to drawn pictures",
+        classified(
+            row("leakage_amplification", (0.001, -0.004, 0.006, 0.6), sd=0.002, n=400),
+            row("artefact_delta", (30.0, 15.0, 45.0, 0.0001), chance=2.0, n=400),
+        ),
+        NOTHING,
+        ("The predictions of net do not lean", "Its predictions move when pictures are drawn on", "28.0 percent"),
+        ("net lean.",),
+    ),
+    Case(
+        "predictions of which nothing else is known",
+        classified(row("artefact_delta", (30.0, 15.0, 45.0, 0.0001), chance=2.0, n=400)),
+        UNKNOWN,
+        ("Whether the predictions of net lean cannot be told", "move when pictures are drawn on"),
     ),
     Case(
         "faces",

@@ -290,6 +290,7 @@ def _placebo(series: Series, axis: str, rests_on: Reading, spreads: float) -> Re
     rows = series.results[(series.results["metric"] == "placebo_excess") & (series.results["axis"].astype(str) == axis)]
     rows = rows[rows["subject"].isna() & rows["value"].notna() & rows["p_value"].notna()]
     same = rows[rows["group"].isna() | (rows["group"] == rests_on.row["group"])]
+    same = same[same["pool"].isna() | (same["pool"].astype(str) == str(rests_on.row["pool"]))]
     if same.empty:
         return None
     row = same.iloc[0].copy()

@@ -221,7 +221,9 @@ def on_dataset(series: Series) -> BiasVerdict:
     return verdict
 
 
-_OF_CLASSIFIERS = ("leakage_amplification", "object_recall_gap", "artefact_delta")
+_ARTEFACT = "artefact_delta"
+"""Whether predictions move when pictures are drawn on: no lean, but a doubt about numbers on such pictures."""
+_OF_CLASSIFIERS = ("leakage_amplification", "object_recall_gap", _ARTEFACT)
 """Not amplification over sets: it also grows when an object is predicted too often for all groups alike."""
 
 
@@ -248,8 +250,9 @@ def _on_classifier(series: Series) -> BiasVerdict:
         read_row(row, p, counted=counted)
         for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
     ]
-    outcome = worst(readings)
-    leaning = [r for r in readings if r.outcome is Conclusion.LEANS]
+    of_lean = [r for r in readings if r.metric != _ARTEFACT]
+    outcome = worst(of_lean)
+    leaning = [r for r in of_lean if r.outcome is Conclusion.LEANS]
     leads = {
         Conclusion.LEANS: f"The predictions of {series.label} lean.",
         Conclusion.TOO_SMALL: f"The predictions of {series.label} lean by too little to matter.",
@@ -260,9 +263,15 @@ def _on_classifier(series: Series) -> BiasVerdict:
     for r in leaning[: 2 * _MOST]:
         name, axis = metric_name(r.metric), axis_name(r.row["axis"])
         verdict.sentences.append(f"Its {name} on {axis} is {size_words(r)} more than chance ({r.p_told}).")
-    if not leaning:
-        same = [r for r in readings if r.outcome is outcome]
+    if of_lean and not leaning:
+        same = [r for r in of_lean if r.outcome is outcome]
         verdict.sentences.append(_dataset_why(max(same, key=lambda r: (r.detected, -r.p)), outcome))
+    for r in readings:
+        if r.metric == _ARTEFACT and r.outcome is Conclusion.LEANS:
+            verdict.sentences.append(
+                f"Its predictions move when pictures are drawn on: {metric_name(r.metric)} on "
+                f"{axis_name(r.row['axis'])} is {size_words(r)} more than chance ({r.p_told})."
+            )
     looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
     verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {min(readings, key=lambda r: r.p).p_told}."))
     return verdict
