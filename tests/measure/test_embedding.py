@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.linear_model import Ridge
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import embedding
+from equipoise.measure.embedding.ridge import ridge_scores
 from equipoise.measure.embedding.similarity import _weighted
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.bootstrap import cluster_sums
@@ -585,3 +587,31 @@ def test_unknown_variants_are_answered_with_the_known_ones():
         embedding.person_preference(np.eye(2), [1, 1], np.eye(2), TWO, variant="all_label")
     with pytest.raises(UnknownNameError, match="ridge"):
         embedding.linear_probe(np.eye(2), TWO, method="rigde")
+
+
+@pytest.mark.parametrize("of", [np.asarray, sparse.csr_matrix])
+def test_a_rare_group_is_not_outvoted_by_the_ridge_probe(of):
+    """One image in twenty is of the group: least squares would give nobody to it, and no leak would show."""
+    rng = np.random.default_rng(0)
+    labels = (np.arange(600) < 30).astype(np.int32)
+    x = rng.normal(size=(600, 12))
+    x[:, 0] += 2.5 * labels
+    found = embedding.linear_probe(of(x), Groups(labels, ("many", "few")), method="ridge", permutations=19)
+    assert found.auc.value > 0.9
+    assert found.balanced_accuracy.value > 0.8
+    assert found.balanced_accuracy.p_value == 0.05
+    assert 0.4 < found.balanced_accuracy.null_mean < 0.6
+
+
+def test_the_ridge_probe_ranks_as_least_squares_does():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 90)
+    x, asked = rng.normal(size=(90, 5)) + labels[:, None], rng.normal(size=(40, 5))
+    scores = ridge_scores(x, labels[None], asked, 3, 1.0)[0][0]
+    standard = (x - x.mean(axis=0)) / x.std(axis=0), (asked - x.mean(axis=0)) / x.std(axis=0)
+    plain = Ridge(alpha=0.9).fit(standard[0], np.eye(3)[labels])
+    for group in range(3):
+        assert np.corrcoef(scores[:, group], plain.predict(standard[1])[:, group])[0, 1] == pytest.approx(1)
+        trained = ridge_scores(x, labels[None], x, 3, 1.0)[0][0][:, group]
+        assert trained[labels == group].mean() == pytest.approx(0.5)
+        assert trained[labels != group].mean() == pytest.approx(-0.5)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.asking import all_axes, pair_of
+from equipoise.audit.asking import all_axes, pair_among
 from equipoise.audit.captions import distinct
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
@@ -124,7 +124,7 @@ def _add_skew(
                 query_pool=pd.Index(scenes).get_indexer(pd.Index(scene_of)),
             ),
             metrics=METRICS,
-            pair=pair_of(groups, config) if not config.pair or set(config.pair) <= set(groups.names) else None,
+            pair=pair_among(groups, config),
             clusters=scene_of,
         )
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.asking import all_axes, pair_of
+from equipoise.audit.asking import all_axes, pair_among
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
@@ -139,7 +139,7 @@ def _add_skew(
             tie_order=evidence.tie_order(config.seed),
             structure=structure,
             metrics=METRICS,
-            pair=pair_of(groups, config) if not config.pair or set(config.pair) <= set(groups.names) else None,
+            pair=pair_among(groups, config),
             subjects=each,
             depth=k,
             tell_favoured=each,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
@@ -23,6 +23,7 @@ from equipoise.measure.embedding.probe_error import (
     jackknife_variance,
     score_estimate,
 )
+from equipoise.measure.embedding.ridge import ridge_scores
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
@@ -92,10 +93,11 @@ def linear_probe(
     """Cross-validated linear probe of the groups from ``features`` (n, d), dense or scipy-sparse.
 
     Features are standardised inside each fold; "logistic" is multinomial logistic regression with L2 penalty 1 /
-    ``strength`` and balanced classes, "ridge" least squares on the one-hot groups (as good for most embeddings,
-    and far cheaper to permute). ``clusters`` (n,) keep related images (a set, a source image) in one fold. AUC
-    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given; clusters
-    exchange theirs as wholes) and the probe trained anew, ``permutations`` times; 0 leaves the null at its
+    ``strength`` and balanced classes, "ridge" least squares on the one-hot groups, its scores shifted and scaled so
+    that a rare group is not outvoted (as good for most embeddings, and far cheaper to permute). ``clusters`` (n,)
+    keep related images (a set, a source image) in one fold. AUC pairs images of the same fold only. Null: groups
+    shuffled (inside ``shuffle_within`` if given; clusters exchange theirs as wholes) and the probe trained anew,
+    ``permutations`` times; 0 leaves the null at its
     theoretical mean without a p-value. The interval is for a probe trained on as many images as a fold leaves,
     whichever these are (:mod:`equipoise.measure.embedding.probe_error`).
 
@@ -114,7 +116,7 @@ def linear_probe(
     for number, (_, held_out) in enumerate(splits):
         fold_of[held_out] = number
 
-    fit = _fitted_ridge if method == "ridge" else _fitted_logistic
+    fit = ridge_scores if method == "ridge" else _fitted_logistic
     scores, failed = _held_out_scores(fit, x, labels[None], splits, len(names), strength)
     notes = (f"{failed} of {len(splits)} fits stopped before converging",) if failed else ()
 
@@ -193,7 +195,7 @@ def train_test_probe(
         raise InputError(f"the training set has images of {names} and the test set of {test_names}")
     if x.shape[1] != z.shape[1]:
         raise InputError(f"train_features has {x.shape[1]} columns and test_features {z.shape[1]}")
-    fit = _fitted_ridge if method == "ridge" else _fitted_logistic
+    fit = ridge_scores if method == "ridge" else _fitted_logistic
     many, failed = fit(x, labels[None], z, len(names), strength)
     scores = many[0]
     notes = ("the fit stopped before converging",) if failed else ()
@@ -283,43 +285,6 @@ def _held_out_scores(
         out[:, test], short = fit(x[train], labellings[:, train], x[test], n_groups, strength)
         failed += short
     return out, failed
-
-
-def _fitted_ridge(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
-    # least squares is linear in the targets: all labellings share one factorisation
-    targets = np.eye(n_groups)[labellings].transpose(1, 0, 2).reshape(x.shape[0], -1)
-    predicted = _sparse_ridge if sparse.issparse(x) else _dense_ridge
-    scores = predicted(x, targets, held_out, x.shape[0] / (100 * strength))
-    return np.asarray(scores).reshape(held_out.shape[0], -1, n_groups).transpose(1, 0, 2), 0
-
-
-def _sparse_ridge(x: Any, targets: Floats, held_out: Any, penalty: float) -> Any:
-    from sklearn.linear_model import Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(with_mean=False), Ridge(alpha=penalty)).fit(x, targets).predict(held_out)
-
-
-def _dense_ridge(x: Floats, targets: Floats, held_out: Floats, penalty: float) -> Floats:
-    """The same, written out: hundreds of small fits, of which scikit-learn's checks would take 19 parts in 20.
-
-    >>> x, targets = np.random.default_rng(0).normal(size=(9, 4)), np.eye(9)[:, :2]
-    >>> both = [fit(x, targets, x, 2.0) for fit in (_dense_ridge, _sparse_ridge)]
-    >>> bool(np.allclose(*both))
-    True
-    """
-    n, width = x.shape
-    mean, variance = x.mean(axis=0), x.var(axis=0)
-    rounding = n * np.finfo(np.float64).eps
-    still = variance <= rounding * variance + (rounding * mean) ** 2  # a column that does not vary has no spread
-    scale = np.where(still, 1.0, np.sqrt(variance))
-    known, asked, centre = (x - mean) / scale, (held_out - mean) / scale, targets.mean(axis=0)
-    wide = width > n
-    gram = known @ known.T if wide else known.T @ known
-    gram[np.diag_indices_from(gram)] += penalty
-    found = linalg.solve(gram, targets - centre if wide else known.T @ (targets - centre), assume_a="pos")
-    return np.asarray(asked @ (known.T @ found if wide else found) + centre)
 
 
 def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
