@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from equipoise.errors import InputError, one_line
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
-from equipoise.models.hf.checkpoint import image_processor, reopening, stock_model, tokenizer, writing_settings
+from equipoise.models.hf.checkpoint import image_processor, placed, reopening, stock_model, tokenizer, writing_settings
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
@@ -393,14 +393,10 @@ class ImageTextToText:
                 f"{type(self.model).__name__} does not take the prompt {self.prompt!r} "
                 f"({' '.join(str(error).split())}); give the one its card shows, as prompt=..."
             ) from error
-        placed = {
-            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
-            for name, value in inputs.items()
-            if hasattr(value, "to")
-        }
+        given = placed(inputs, self.device, self.dtype)
         with torch.inference_mode():
-            ids = self.model.generate(**placed, **({"max_new_tokens": _NEW_TOKENS} | options))
-        return [text.strip() for text in self._decoded(_new_tokens(ids, placed.get("input_ids")))]
+            ids = self.model.generate(**given, **({"max_new_tokens": _NEW_TOKENS} | options))
+        return [text.strip() for text in self._decoded(_new_tokens(ids, given.get("input_ids")))]
 
     def _decoded(self, ids: Any) -> list[str]:
         return list(self.processor.batch_decode(ids, skip_special_tokens=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "CheckpointAdapter",
     "image_processor",
     "opened_as",
+    "placed",
     "reopening",
     "stock_model",
     "tokenizer",
@@ -59,6 +60,15 @@ def _reopened(opener: Opener, folder: str, name: str, options: dict[str, Any]) -
     return opened_as(name, opener, checkpoint, name=name, **options)
 
 
+def placed(inputs: Mapping[str, Any], device: Any, dtype: Any) -> dict[str, Any]:
+    """The tensors among ``inputs`` on the device, those of floating-point numbers in this number type."""
+    return {
+        name: value.to(device, dtype if value.is_floating_point() else None)
+        for name, value in inputs.items()
+        if hasattr(value, "to")
+    }
+
+
 class CheckpointAdapter:
     """What adapters of ``transformers`` checkpoints have in common: where they run, their key, the way elsewhere."""
 
@@ -83,10 +93,7 @@ class CheckpointAdapter:
 
     def _placed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Inputs where the model is, in its number type."""
-        return {
-            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
-            for name, value in inputs.items()
-        }
+        return placed(inputs, self.device, self.dtype)
 
     def _fitting(self) -> AbstractContextManager[None]:
         """Say in one sentence that the model cannot be run."""

@@ -139,9 +139,9 @@ class ImageClassifier(CheckpointAdapter):
     def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
         import torch
 
-        inputs = {name: value for name, value in processed(self.processor, images).items() if hasattr(value, "to")}
+        inputs = self._placed(processed(self.processor, images))
         with self._fitting(), torch.inference_mode():
-            logits = self.model(**self._placed(inputs)).logits
+            logits = self.model(**inputs).logits
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
     def _probabilities(self, head: str, logits: NDArray[np.float32]) -> NDArray[np.float32]:

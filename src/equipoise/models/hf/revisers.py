@@ -18,6 +18,7 @@ from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint, find_checkpoint, key_of
 from equipoise.models.hf.checkpoint import (
     image_processor,
+    placed,
     reopening,
     stock_model,
     tokenizer,
@@ -125,12 +126,12 @@ class HuggingFaceReviser:
             with_hidden_words(text, self.share, self.words.mask_token, generator_for(text, seed)) for _, text in pairs
         ]
         inputs = inputs_of(self.processor, self.words, [image for image, _ in pairs], hidden, self.model.config.encoder)
-        placed = {n: v.to(self.device, self.dtype if v.is_floating_point() else None) for n, v in inputs.items()}
+        given = placed(inputs, self.device, self.dtype)
         how = self.revising
         gpus = [self.device] if self.device.type == "cuda" else []
         with torch.inference_mode(), torch.random.fork_rng(devices=gpus):
             torch.manual_seed(seed)  # ViLT takes the patches in an order that it draws
-            seen, there = encoded(self.model, placed)
+            seen, there = encoded(self.model, given)
             most = min(how.max_tokens, self.model.config.decoder.max_position_embeddings)
             ids = self.model.generate(
                 encoder_outputs=seen,
