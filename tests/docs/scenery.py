@@ -39,8 +39,8 @@ FEWER: dict[str, tuple[tuple[str, str], ...]] = {
     "mitigate.md": ((r"-n (3360|4000|6000)", "-n 672"), (r"steps=150", "steps=2")),
     "inpainting.md": ((r"(recipe inpainting) -o", r"\1 --dry-run -o"),),  # its quick form is run by the line before
     "contamination.md": (
-        (r"--quick -o runs/quick", "--quick --dry-run -o runs/quick"),  # the line before it is lowered to the same
-        (r"(recipe contamination) -o", r"\1 --quick -o"),
+        (r"--quick -o runs/quick", "--quick --dry-run -o runs/quick"),  # run by the test of the study
+        (r"(recipe contamination) -o", r"\1 --dry-run -o"),
         (r"--alpha 0,0.5,1 --seeds 4", "--quick --dry-run --alpha 0,0.5,1 --seeds 1"),
     ),
     "recipes.md": ((r"(recipe (?:inpainting|contamination) --quick)", r"\1 --dry-run"),),  # run on pages of their own

@@ -65,6 +65,41 @@ def test_three_shapes_and_four_formats_say_the_same(world, files):
         assert sorted(read.groups) == ["gender", "skin_tone"]
 
 
+def test_images_of_one_set_or_source_belong_together(files):
+    labels = pd.read_csv(files / "labels.csv")
+    assert read_classifier_inputs(files / "wide.csv", files / "labels.csv").clusters is None
+    labels["set_id"] = [7 if k in (3, 5) else None for k in range(200)]
+    labels["source_id"] = ["i000" if k in (1, 5) else None for k in range(200)]
+    labels.to_csv(files / "linked.csv", index=False)
+    read = read_classifier_inputs(files / "wide.csv", files / "linked.csv")
+    assert read.clusters[:7] == ["i000", "i000", "i002", "i000", "i004", "i000", "i006"]  # 5 is linked with 3, 1 and 0
+    assert any("200 images are of 197 sources or sets" in note for note in read.notes)
+    wide = pd.read_csv(files / "wide.csv").assign(set_id=np.arange(200) // 2)
+    wide.to_csv(files / "numbered.csv", index=False)
+    numbered = read_classifier_inputs(files / "numbered.csv", files / "labels.csv")
+    assert numbered.labels == tuple(OBJECTS)  # the number of a set is no score
+    assert numbered.clusters[:4] == ["i000", "i000", "i002", "i002"]
+
+
+def test_what_images_of_one_source_share_is_not_read_as_leakage(tmp_path):
+    """Twelve photographs of each group with five edits each, alike in their objects: they tell edits, not groups."""
+    rng = np.random.default_rng(1)
+    sources = np.repeat(np.arange(24), 5)
+    objects = (rng.random((24, 14)) < 0.5).astype(int)[sources]
+    frame = pd.DataFrame(objects, columns=[f"object {k}" for k in range(14)])
+    frame = frame.assign(image_id=[f"i{k}" for k in range(120)], gender=np.where(sources % 2, "male", "female"))
+    frame.drop(columns="gender").to_csv(tmp_path / "predictions.csv", index=False)
+    values = {}
+    for name, linked in (("alone", frame), ("linked", frame.assign(source_id=[f"photo {k}" for k in sources]))):
+        linked.to_csv(tmp_path / f"{name}.csv", index=False)
+        done = audit_classifier(tmp_path / "predictions.csv", tmp_path / f"{name}.csv", settings=QUICK)
+        values[name] = done.results.set_index("metric").loc["leakage_data"]
+    assert values["alone"]["value"] > 0.6
+    assert values["alone"]["p_value"] < 0.01
+    assert values["linked"]["value"] < 0.45
+    assert values["linked"]["p_value"] > 0.05
+
+
 def test_labels_may_be_a_table(world, files, tmp_path):
     ids, gender, truth, _ = world
     rows = [

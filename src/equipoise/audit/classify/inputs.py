@@ -24,6 +24,8 @@ __all__ = ["ClassifierInputs", "ImageLabels", "axes_of", "read_classifier_inputs
 
 LISTS = ("objects", "labels")
 """The columns that may hold a list of labels per image."""
+_LINKS = ("source_id", "set_id")
+"""Columns that say which images belong together: numbers in them are names."""
 _NO_LABELS = frozenset(schema_for("images").names)
 """Columns of every table of images, which may be empty for some."""
 
@@ -43,6 +45,8 @@ class ImageLabels:
     """Whether every image has a score for every label (one column per label)."""
     sources: dict[str, str] = field(default_factory=dict)
     """The image that each was made from, where the file says so."""
+    sets: dict[str, str] = field(default_factory=dict)
+    """The set that each is of, where the file says so."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +77,8 @@ def read_image_labels(
             labels.values[axis] = _one_group_each(path, axis, rows)
     if "source_id" in columns:
         labels.sources = {i: str(row["source_id"]) for i, row in rows if not is_empty(row.get("source_id"))}
+    if "set_id" in columns:
+        labels.sets = {i: str(row["set_id"]) for i, row in rows if not is_empty(row.get("set_id"))}
     if "label" in columns and listed is None:
         _read_long(labels, rows, graded="score" in columns)
     else:
@@ -80,7 +86,7 @@ def read_image_labels(
         if listed is not None:
             _read_lists(labels, rows, listed)
         else:
-            wide = [name for name in columns if name not in axes]
+            wide = [name for name in columns if name not in (*axes, *_LINKS)]
             _read_wide(labels, rows, wide)
             if need_labels:
                 _refuse_gaps(labels, rows, wide)
@@ -244,6 +250,8 @@ class ClassifierInputs:
     predicted_groups: Mapping[str, Groups]
     """By axis, as the classifier says, where it does."""
     notes: tuple[str, ...] = ()
+    clusters: list[str] | None = None
+    """(n,) images of one set, or made from one image, have the same name; ``None`` where each stands alone."""
 
 
 def axes_of(path: str | Path, asked: Sequence[str]) -> tuple[str, ...]:
@@ -318,9 +326,35 @@ def read_classifier_inputs(
         for axis, of_axis in guessed.items()
         if (of_axis.labels == groups[axis].labels)[groups[axis].defined].all()
     ]
-    return ClassifierInputs(
-        ids, tuple(names), _table(shown, ids, names, 0.0), scores, predicted, groups, guessed, tuple(notes)
-    )
+    clusters = _clusters(ids, shown, said)
+    if clusters is not None:
+        notes.append(
+            f"leakage: the {len(ids):,} images are of {len(set(clusters)):,} sources or sets, and images of one are "
+            "never both in training and in test"
+        )
+    truth = _table(shown, ids, names, 0.0)
+    return ClassifierInputs(ids, tuple(names), truth, scores, predicted, groups, guessed, tuple(notes), clusters)
+
+
+def _clusters(ids: Sequence[str], *files: ImageLabels) -> list[str] | None:
+    """For each image the first, by name, of those it is linked with by sets and sources; ``None`` without any link."""
+    parents: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(node: tuple[str, str]) -> tuple[str, str]:
+        while parents.setdefault(node, node) != node:
+            node = parents[node]
+        return node
+
+    for image in ids:
+        for file in files:
+            links = [("image", file.sources[image])] if image in file.sources else []
+            links += [("set", file.sets[image])] if image in file.sets else []
+            for link in links:
+                parents[root(link)] = root(("image", image))
+    firsts: dict[tuple[str, str], str] = {}
+    for image in sorted(ids):
+        firsts.setdefault(root(("image", image)), image)
+    return [firsts[root(("image", image))] for image in ids] if len(firsts) < len(ids) else None
 
 
 def _groups(shown: ImageLabels, said: ImageLabels, ids: Sequence[str]) -> tuple[dict[str, Groups], dict[str, Groups]]:

@@ -207,6 +207,7 @@ class _Measures:
             "folds": self.settings.folds,
             "seeds": range(self.settings.seeds),
             "ids": self.inputs.ids,
+            "clusters": self.inputs.clusters,
         }
         truth = self.inputs.truth
         leakage = classify.leakage_amplification(self.inputs.predicted, truth, groups, match=self.settings.match, **how)
