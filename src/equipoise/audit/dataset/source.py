@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from equipoise.audit.captions import known_captions
 from equipoise.audit.captions.reading import USUAL, CaptionColumns, is_empty, read_records, suffix_of
 from equipoise.audit.gather import joined, labels_of
-from equipoise.audit.running import caption_frame
+from equipoise.audit.running import captions_of_images
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
 from equipoise.data.labels import set_numbers
@@ -186,12 +186,9 @@ def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFra
 
 
 def _from_captions(path: Path) -> pd.DataFrame:
-    frame = caption_frame(path)
+    frame = captions_of_images(path)
     if frame.empty:
         raise InputError(f"{path}: holds no captions")
-    nameless = frame["image_id"].isna()
-    if nameless.any():
-        raise InputError(f"{path}: annotation {int(nameless.argmax())} has no image_id")
     together = frame.groupby("image_id", sort=False)["caption"].apply(list)
     return pd.DataFrame({"image_id": together.index.astype(str), "captions": together.to_numpy()})
 
