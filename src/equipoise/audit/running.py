@@ -245,7 +245,7 @@ def run_captions(
     if chosen.needs_model:
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
-    frame = caption_frame(captions)
+    frame = captions_of_images(captions)
     of: dict[str, Any] = {"captions": str(captions), "model": None}
     if limit or sample:
         ids = frame["image_id"].astype(str)  # COCO's are numbers, and a draw is by name
@@ -278,12 +278,19 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
     for number, annotation in enumerate(annotations):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("caption"), str):
             raise InputError(f"{path}: annotation {number} has no caption")
-        if annotation.get("image_id") is None:
-            raise InputError(f"{path}: annotation {number} has no 'image_id', so it is not known which image it is of")
-        if isinstance(annotation["image_id"], list | dict):
+        if isinstance(annotation.get("image_id"), list | dict):
             raise InputError(f"{path}: annotation {number}: 'image_id' must be a number or text")
-        rows.append((annotation["image_id"], annotation["caption"]))
+        rows.append((annotation.get("image_id"), annotation["caption"]))
     return pd.DataFrame(rows, columns=["image_id", "caption"])
+
+
+def captions_of_images(path: str | Path) -> pd.DataFrame:
+    """:func:`caption_frame` of a file in which every caption says which image it is of."""
+    frame = caption_frame(path)
+    nameless = frame["image_id"].isna()
+    if nameless.any():
+        raise InputError(f"{path}: annotation {int(nameless.argmax())} has no image_id")
+    return frame
 
 
 def measure_again(

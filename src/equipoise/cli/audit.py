@@ -353,10 +353,10 @@ def _tell_dry_run(suite: Any, images: Any, settings: Any) -> None:
 
 def _tell_captions_dry_run(captions: str, some: dict[str, Any], seed: int) -> None:
     """How many images and captions would be read, and nothing more."""
-    from equipoise.audit.running import caption_frame
+    from equipoise.audit.running import captions_of_images
     from equipoise.data.sampling import some_ids
 
-    frame = caption_frame(captions)
+    frame = captions_of_images(captions)
     ids = frame["image_id"].astype(str)
     names = some_ids(ids.drop_duplicates().tolist(), seed=seed, **some)
     n = int(ids.isin(names).sum())

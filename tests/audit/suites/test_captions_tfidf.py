@@ -124,7 +124,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path):
         ("{", "not valid JSON"),
         ("[]", "it has no list of 'annotations'"),
         ('{"annotations": [{"image_id": 1}]}', "annotation 0 has no caption"),
-        ('{"annotations": [{"caption": "a man"}]}', "annotation 0 has no 'image_id'"),
+        ('{"annotations": [{"caption": "a man"}]}', "annotation 0 has no image_id"),
         ('{"annotations": []}', "the table has no rows"),
         ('{"annotations": [{"image_id": 1, "caption": "a man"}]}', "no image is labelled 'female'"),
     ):
