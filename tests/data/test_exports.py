@@ -275,6 +275,16 @@ def test_size_categories(n: int, size: str) -> None:
     assert f'- "{size}"' in _head("t", "mit", "en", (), (), None, n)
 
 
+def test_the_card_names_a_local_model_without_its_folder(tmp_path: Path) -> None:
+    row = {"image_id": "a", "generator": "diffusers:/home/ada/sd"}
+    made = Table.create(tmp_path / "t", [row], config={"model": "hf:~/secret/clip", "hub": "hf:openai/clip"})
+    text = card(made)
+    assert "/home" not in text
+    assert "secret" not in text
+    for name in ("diffusers:sd", '"hf:clip"', '"hf:openai/clip"'):
+        assert name in text
+
+
 def test_a_table_without_axes_or_rows_has_a_card(tmp_path: Path) -> None:
     empty = Table.create(tmp_path / "t")
     assert "No axis is labelled." in card(empty)
