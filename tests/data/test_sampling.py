@@ -147,7 +147,14 @@ def anew(n_subjects: int = 6) -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize("by", ["subject", "set_id", "image_id"])
+def test_values_of_the_column_asked_for_are_never_torn_apart() -> None:
+    frame = anew()
+    for seed in range(5):
+        parts = split(frame, by="set_id", fractions={"train": 0.5, "test": 0.5}, seed=seed)
+        assert (parts.groupby(frame["set_id"]).nunique() == 1).all()
+
+
+@pytest.mark.parametrize("by", ["subject", "image_id"])
 def test_sets_of_one_name_and_two_subjects_are_split_as_two(by: str) -> None:
     frame = anew()
     named = frame.assign(set_id=frame["subject"] + ": " + frame["set_id"])

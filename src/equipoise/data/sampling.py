@@ -372,7 +372,8 @@ def units_of(frame: pd.DataFrame, by: str) -> list[str]:
     ties = [f"2:{i}" for i in ids]
     for column, kind in ((by, "0"), ("set_id", "1"), ("source_id", "2")):
         if column in frame:
-            values = set_names(frame) if column == "set_id" else frame[column].to_numpy(dtype=object)
+            # a column that was asked for counts as it stands, also where two subjects have a set of one name
+            values = set_names(frame) if kind == "1" else frame[column].to_numpy(dtype=object)
             for tie, value, is_missing in zip(ties, values, pd.isna(values), strict=True):
                 if not is_missing:
                     join(tie, f"{kind}:{value}")
