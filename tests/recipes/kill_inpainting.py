@@ -40,7 +40,7 @@ TINY = StudySize(
     arms=("original", "over-sampling", "augment", "synthetic", "planted"),
     caption_arms=("original",),
     tone_captions=("tone-synthetic",),
-    second=6,
+    second=12,
 )
 KINDS = (
     "photographs",
