@@ -71,7 +71,7 @@ def test_the_pasted_file_alone_is_in_the_audit_and_in_the_report(sets, tmp_path)
     beside_ours = f"import equipoise.measure.retrieval as ours\nours.__path__.append({str(tmp_path)!r})"
     printed = run(*[part for part in audit if part != "--no-report"], start=beside_ours, cwd=folder).stdout
     line = next(line for line in printed.splitlines() if line.startswith("first_streak"))
-    assert re.search(r"equipoise +rendered +gender +8 +\d\.\d+ +\d\.\d+ +[+-]\d\.\d+ +\[.*\] +\d\.\d+ +\d+$", line), (
+    assert re.search(r"equipoise +rendered +gender +8 +\d\.\d+ +\[.*\] +\d\.\d+ +[+-]\d\.\d+ +\d\.\d+ +\d+$", line), (
         line
     )
     page = next((folder / "runs/mini").rglob("*.html")).read_text(encoding="utf-8")
