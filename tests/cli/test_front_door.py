@@ -185,7 +185,7 @@ def test_demo_runs_offline(tmp_path, monkeypatch):
     from equipoise.cli.main import app
     from equipoise.recipes import demo
 
-    small = demo.DemoSettings(sets=2, natural=320, draws=100, generator=None)
+    small = demo.DemoSettings(sets=3, natural=320, draws=100, generator=None)
     monkeypatch.setattr(demo, "DemoSettings", lambda: small)
     done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert done.exit_code == 0, done.output

@@ -56,6 +56,12 @@ def small(**changes):
     return recipe.DemoSettings(**(given | changes))
 
 
+def test_a_demonstration_of_too_few_pictures_is_refused(tmp_path):
+    with pytest.raises(InputError, match="sets = 2: to rank 12 pictures of an occupation the demonstration needs 3"):
+        recipe.demo(tmp_path / "demo", print, small(sets=2))
+    assert not (tmp_path / "demo").exists()
+
+
 @pytest.fixture(scope="module")
 def one_run(tmp_path_factory):
     said: list[str] = []

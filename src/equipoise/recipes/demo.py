@@ -52,7 +52,7 @@ class DemoSettings:
     """How much is made; the numbers of the README are those of the defaults."""
 
     sets: int = 6
-    """Rendered counterfactual sets of each occupation; each placebo adds as many pictures again."""
+    """Rendered counterfactual sets of each occupation, three or more; each placebo adds as many pictures again."""
     natural: int = 1400
     """Pictures of the natural, lopsided pool."""
     made_subjects: int = 8
@@ -87,6 +87,10 @@ class Demo:
 def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
     """Run the whole demonstration into ``folder`` and write a page to look at."""
     chosen = settings or DemoSettings()
+    if chosen.sets < 3:  # a set has six pictures, and whom the first twelve show can only be told if there are more
+        raise InputError(
+            f"sets = {chosen.sets}: to rank {TOP} pictures of an occupation the demonstration needs 3 or more"
+        )
     size = {name: value for name, value in asdict(chosen).items() if name != "generator"}
     with claimed(folder, "demo", settings=size) as home:
         for name in MADE:  # an earlier demonstration's
