@@ -81,6 +81,15 @@ def test_images_of_one_set_or_source_belong_together(files):
     assert numbered.clusters[:4] == ["i000", "i000", "i002", "i002"]
 
 
+def test_a_source_that_a_spreadsheet_writes_as_42_0_is_its_image(tmp_path):
+    shown = pd.DataFrame({"image_id": ["42", "43", "44"], "gender": ["f", "m", "f"], "cup": 1, "tie": [0, 1, 0]})
+    shown.to_csv(tmp_path / "predictions.csv", index=False)
+    shown.assign(source_id=[None, 42.0, None]).to_csv(tmp_path / "labels.csv", index=False)
+    assert "42.0" in (tmp_path / "labels.csv").read_text()
+    read = read_classifier_inputs(tmp_path / "predictions.csv", tmp_path / "labels.csv")
+    assert read.clusters == ["42", "42", "44"]
+
+
 def test_what_images_of_one_source_share_is_not_read_as_leakage(tmp_path):
     """Twelve photographs of each group with five edits each, alike in their objects: they tell edits, not groups."""
     rng = np.random.default_rng(1)

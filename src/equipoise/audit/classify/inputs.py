@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.captions.reading import image_name, is_empty, items_of, read_records, suffix_of
+from equipoise.audit.captions.reading import image_name, is_empty, items_of, origin_name, read_records, suffix_of
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.schema import AXES, schema_for
 from equipoise.errors import InputError, closest
@@ -339,6 +339,7 @@ def read_classifier_inputs(
 def _clusters(ids: Sequence[str], *files: ImageLabels) -> list[str] | None:
     """For each image the first, by name, of those it is linked with by sets and sources; ``None`` without any link."""
     parents: dict[tuple[str, str], tuple[str, str]] = {}
+    known = set(ids)
 
     def root(node: tuple[str, str]) -> tuple[str, str]:
         while parents.setdefault(node, node) != node:
@@ -347,7 +348,8 @@ def _clusters(ids: Sequence[str], *files: ImageLabels) -> list[str] | None:
 
     for image in ids:
         for file in files:
-            links = [("image", file.sources[image])] if image in file.sources else []
+            origin = file.sources.get(image)
+            links = [] if origin is None else [("image", origin_name(origin, file.source, known))]
             links += [("set", file.sets[image])] if image in file.sets else []
             for link in links:
                 parents[root(link)] = root(("image", image))
