@@ -47,14 +47,13 @@ def _over_models(captions: Sequence[Series], rows: Sequence[pd.Series]) -> list[
 
 
 def _verb(reading: Reading) -> str:
-    amplify = reading.metric == "lic"
+    axis = perceived(reading.row["axis"])
+    does = f"{'amplify bias by' if reading.metric == 'lic' else 'give away'} perceived {axis}"
     return {
-        Conclusion.LEANS: "amplify bias by perceived {}" if amplify else "give away perceived {}",
-        Conclusion.TOO_SMALL: ("amplify bias by perceived {}" if amplify else "give away perceived {}")
-        + " too little to matter",
-        Conclusion.NOTHING: ("do not amplify bias by perceived {}" if amplify else "do not give away perceived {}")
-        + ", and it would have been found",
-        Conclusion.CANNOT_TELL: "cannot be judged on perceived {}",
+        Conclusion.LEANS: does,
+        Conclusion.TOO_SMALL: f"{does} too little to matter",
+        Conclusion.NOTHING: f"do not {does}, and it would have been found",
+        Conclusion.CANNOT_TELL: f"cannot be judged on perceived {axis}",
     }[reading.outcome]
 
 
@@ -62,8 +61,7 @@ def _sentence(captioner: Series, reading: Reading | None) -> str:
     """One model with its numbers."""
     if reading is None:
         return f"The captions of {captioner.label} have no LIC, so their bias is not judged."
-    does = _verb(reading).format(perceived(reading.row["axis"]))
-    text = f"The captions of {captioner.label} {does} ({_numbers(captioner, reading)}"
+    text = f"The captions of {captioner.label} {_verb(reading)} ({_numbers(captioner, reading)}"
     if reading.outcome in (Conclusion.TOO_SMALL, Conclusion.NOTHING):
         return f"{text}; margin {margin_text(reading.metric)})."
     if reading.outcome is Conclusion.CANNOT_TELL:
@@ -86,15 +84,12 @@ def _sentences(captions: Sequence[Series], readings: Mapping[str, Reading]) -> l
             sentences += [_sentence(captioner, readings.get(captioner.label)) for captioner in models]
             continue
         first = readings[models[0].label]
-        does = _verb(first).format(perceived(first.row["axis"]))
-        if len(models) > _NAMED:
-            sentences.append(
-                f"The captions of {len(models)} models {does}: {_range([readings[each.label] for each in models])}."
-            )
-            continue
-        numbers = [f"{each.label} ({_numbers(each, readings[each.label])})" for each in models]
         margin = f"; the margin is {margin_text(first.metric)}" if first.outcome is not Conclusion.LEANS else ""
-        sentences.append(f"The captions of {len(models)} models {does}: {joined(numbers)}{margin}.")
+        if len(models) > _NAMED:
+            told = f"{_range([readings[each.label] for each in models])}{margin}; each has its line below"
+        else:
+            told = joined([f"{each.label} ({_numbers(each, readings[each.label])})" for each in models]) + margin
+        sentences.append(f"The captions of {len(models)} models {_verb(first)}: {told}.")
     return sentences
 
 
@@ -108,8 +103,7 @@ def _range(readings: Sequence[Reading]) -> str:
         text += f" where chance gives {amount(chances[0], 1)} to {amount(chances[-1], 1)}"
     p = [reading.p for reading in readings]
     ends = f"the largest {p_text(max(p))}" if first.outcome is Conclusion.LEANS else f"the smallest {p_text(min(p))}"
-    margin = f"; the margin is {margin_text(first.metric)}" if first.outcome is not Conclusion.LEANS else ""
-    return f"{text}, {ends}{margin}; each has its line below"
+    return f"{text}, {ends}"
 
 
 def _many(names: Sequence[str], of: int) -> str:
@@ -146,9 +140,8 @@ def _named_sentence(captioner: Series, recovery: Recovered) -> str:
     if r is None or span is None:
         return rate
     numbers = f"(correlation {amount(r)}, 95% interval {interval(*span)})"
-    if span[0] > 0:
-        return f"{rate}Whom they name too often follows what was {recovery.called} {numbers}."
-    return f"{rate}Whom they name too often does not clearly follow what was {recovery.called} {numbers}."
+    does = "follows" if span[0] > 0 else "does not clearly follow"
+    return f"{rate}Whom they name too often {does} what was {recovery.called} {numbers}."
 
 
 def add_captions(verdict: BiasVerdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
@@ -182,8 +175,7 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     by: dict[Conclusion, list[str]] = {}
     for label, reading in readings.items():
         by.setdefault(reading.outcome, []).append(label)
-    order = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
-    top = next(outcome for outcome in order if outcome in by)
+    top = min(by, key=list(Conclusion).index)
     axis = _axes([reading for reading in readings.values() if reading.outcome is top])
     amplify = all(reading.metric == "lic" for reading in readings.values())
     does = "amplify bias by" if amplify else "give away"

@@ -79,23 +79,18 @@ class Change:
     @property
     def gone(self) -> bool:
         """Whether the interval of what is left lies inside the margin."""
-        left = self.left
-        return left.high is not None and left.margin is not None and left.high <= left.margin
+        return self.left.within_margin
 
     @property
     def was_small(self) -> bool:
         """Whether there was nothing to repair: the interval before it lies inside the margin already."""
-        was = self.was
-        return was.high is not None and was.margin is not None and was.high <= was.margin
+        return self.was.within_margin
 
 
 def repaired_by(before: Series, after: Series) -> str | None:
     """The metric that a repair is judged by: the first that both audits have."""
-    both = [set(main_rows(audit, metric)["metric"]) for metric in REPAIRED_BY for audit in (before, after)]
-    for place, metric in enumerate(REPAIRED_BY):
-        if both[2 * place] and both[2 * place + 1]:
-            return metric
-    return main_metric([before, after])
+    both = (metric for metric in REPAIRED_BY if all(len(main_rows(audit, metric)) for audit in (before, after)))
+    return next(both, None) or main_metric([before, after])
 
 
 def changes(before: Series, after: Series, metric: str, *, spreads: float = SPREADS) -> list[Change]:
@@ -151,8 +146,7 @@ def towards_worse(row: pd.Series) -> int:
 
 def _values(audit: Series, row: pd.Series) -> pd.Series | None:
     """Each subject's excess over its own chance; where that is not there, its value as the queries have it."""
-    mine = subject_rows(audit, str(row["metric"]))
-    mine = _like(mine, row)
+    mine = _like(subject_rows(audit, str(row["metric"])), row)
     if len(mine) and mine["excess"].notna().all():
         return mine.groupby("subject")["excess"].mean().astype(float)
     if row["metric"] == "standard_gap_size" and mine.empty:

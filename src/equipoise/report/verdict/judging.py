@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -117,7 +117,7 @@ class AxisJudgement:
     @property
     def stands_out(self) -> Reading | None:
         """A row that is beyond chance, or would be if it were alone, and that the outcome does not rest on."""
-        others = [r for r in self.readings if r is not self.rests_on and _worse(r)]
+        others = [r for r in self.readings if r is not self.rests_on and r.beyond > 0]
         alone = [r for r in others if r.detected or float(r.row["p_value"]) <= HINT]
         return min(alone, key=lambda r: (r.p, -_weight(r))) if alone else None
 
@@ -161,21 +161,20 @@ def judge(series: Series, truths: Sequence[Recovered] = (), *, difference: bool 
         for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
     ]
     with_sets = {str(r.row["pool"]) for r in readings if r.metric in SET_METRICS} | {EDITED}
-    keys = list(dict.fromkeys((str(r.row["axis"]), str(r.row["pool"])) for r in readings))
-    clear, follow = _grounds(readings, [t for t in truths if t.label == series.label], spreads)
+    together: dict[tuple[str, str], list[Reading]] = {}
+    for reading in readings:
+        together.setdefault((str(reading.row["axis"]), str(reading.row["pool"])), []).append(reading)
+    clear, follow = _grounds(together, [t for t in truths if t.label == series.label], spreads)
     judgements = []
-    for axis, pool in keys:
-        mine = [r for r in readings if (str(r.row["axis"]), str(r.row["pool"])) == (axis, pool)]
+    for (axis, pool), mine in together.items():
         outcome, rests_on = _combined(mine)
         subjects = _subjects(series, axis, rests_on)
-        if subjects == 1 and outcome is not Conclusion.CANNOT_TELL:
-            outcome = Conclusion.CANNOT_TELL
         judgements.append(
             AxisJudgement(
                 axis,
                 str(rests_on.row["about"]),
                 pool if len(pools) > 1 and pool != "nan" else "",
-                outcome,
+                Conclusion.CANNOT_TELL if subjects == 1 else outcome,
                 rests_on,
                 tuple(mine),
                 clear.get((axis, pool)) if subjects != 1 else None,
@@ -205,8 +204,7 @@ def shown_metric(audits: Sequence[Series]) -> str | None:
 
 
 def _rank(judgement: AxisJudgement) -> tuple[int, int, int, float]:
-    order = [Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING]
-    first = -1 if judgement.biased else order.index(judgement.outcome)
+    first = -1 if judgement.biased else list(Conclusion).index(judgement.outcome)
     undecided = judgement.outcome is Conclusion.CANNOT_TELL and not any(r.detected for r in judgement.readings)
     return 2 * first + undecided, int(judgement.joint), _place(judgement.rests_on.metric), -_weight(judgement.rests_on)
 
@@ -229,11 +227,12 @@ def _combined(mine: Sequence[Reading]) -> tuple[Conclusion, Reading]:
     main = next((r for r in same if r.detected), max(same, key=_weight))
     if main.detected:
         return main.outcome, main
-    standing = [r for r in mine if float(r.row["p_value"]) <= HINT and _worse(r)]
+    standing = [r for r in mine if float(r.row["p_value"]) <= HINT and r.beyond > 0]
     if detected or standing:
-        inside = all(r.high is not None and r.margin is not None and r.high <= r.margin for r in same)
         # one that is beyond chance, and perhaps beyond its own margin, leaves it open
-        small = inside and all(r.outcome is Conclusion.TOO_SMALL for r in detected if r.margin is not None)
+        small = all(r.within_margin for r in same) and all(
+            r.outcome is Conclusion.TOO_SMALL for r in detected if r.margin is not None
+        )
         return (Conclusion.TOO_SMALL if small and detected else Conclusion.CANNOT_TELL), main
     # every pair of groups and every K of the metric must be within the margin
     open_still = [r for r in same if r.outcome is Conclusion.CANNOT_TELL]
@@ -244,17 +243,12 @@ def _place(metric: str) -> int:
     return SIZES.index(metric) if metric in SIZES else len(SIZES)
 
 
-def _worse(reading: Reading) -> bool:
-    return reading.beyond > 0
-
-
 def _grounds(
-    readings: Sequence[Reading], truths: Sequence[Recovered], spreads: float
+    together: Mapping[tuple[str, str], Sequence[Reading]], truths: Sequence[Recovered], spreads: float
 ) -> tuple[dict[tuple[str, str], Reading], dict[str, Recovered]]:
     """What makes a size a bias, under one correction: clear directions by axis and pool, truths followed by axis."""
     rows: list[pd.Series] = []
-    for key in dict.fromkeys((str(r.row["axis"]), str(r.row["pool"])) for r in readings):
-        mine = [r for r in readings if (str(r.row["axis"]), str(r.row["pool"])) == key]
+    for mine in together.values():
         metric = next((m for m in DIRECTIONS if any(r.metric == m for r in mine)), None)
         rows += [r.row for r in mine if r.metric == metric]
     known = [t for t in truths if t.correlation is not None and t.interval is not None]
@@ -265,9 +259,8 @@ def _grounds(
     clear: dict[tuple[str, str], Reading] = {}
     for row, at in zip(rows, p, strict=False):
         reading = read_row(row, at, spreads=spreads)
-        small = reading.margin is not None and reading.high is not None and reading.high <= reading.margin
         key = str(row["axis"]), str(row["pool"])
-        if reading.detected and reading.low is not None and reading.low > 0 and not small:
+        if reading.detected and reading.low is not None and reading.low > 0 and not reading.within_margin:
             clear[key] = max([reading, *([clear[key]] if key in clear else [])], key=_weight)
     follow = {
         t.axis: t

@@ -18,12 +18,11 @@ from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_word
 __all__ = ["dataset_readings", "dataset_rows", "on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
 
 _MOST = 3
-_ORDER = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
 
 
 def worst(readings: Sequence[Reading]) -> Conclusion:
     """The outcome of several rows together: one that leans is enough, and all must be within the margin for nothing."""
-    return min((r.outcome for r in readings), key=_ORDER.index, default=Conclusion.CANNOT_TELL)
+    return min((r.outcome for r in readings), key=list(Conclusion).index, default=Conclusion.CANNOT_TELL)
 
 
 def on_nothing_dropped(names: Sequence[str]) -> BiasVerdict:
@@ -87,8 +86,7 @@ def _filter_readings(results: pd.DataFrame) -> list[Reading]:
         same = same[(same["group"] == test["group"]) & (same["metric"] == rate_tested(test))]
         row = (same.iloc[0] if len(same) else test).copy()
         row["side"] = test["side"]
-        reading = read_row(row, float(test["p_value"]), signed=len(same) > 0)
-        readings.append(reading)
+        readings.append(read_row(row, float(test["p_value"]), signed=len(same) > 0))
     return sorted(readings, key=lambda r: r.p)
 
 
@@ -173,10 +171,10 @@ def dataset_readings(results: pd.DataFrame) -> list[Reading]:
     other = every["metric"].isin(["group_evenness", "attribute_auc"]) & every["group"].isna()
     rows = every[of_groups | content | other].reset_index(drop=True)
     readings = []
-    for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True):
+    for (_, row), ps in zip(rows.iterrows(), adjusted_p(rows), strict=True):
         known = noted_p(row)
-        ps = (p, counted) if known is None else (known, known)
-        readings.append(read_row(row, ps[0], counted=ps[1], signed=row["metric"] == "group_share"))
+        p, counted = ps if known is None else (known, known)
+        readings.append(read_row(row, p, counted=counted, signed=row["metric"] == "group_share"))
     return readings
 
 
@@ -205,8 +203,14 @@ def on_dataset(series: Series) -> BiasVerdict:
         return BiasVerdict(f"Whether {series.label} is lopsided cannot be told: no count of it has a chance level.")
     outcome = worst(readings)
     leaning = [r for r in readings if r.outcome is Conclusion.LEANS]
-    told = _first_told(readings)
-    verdict = BiasVerdict(_dataset_lead(series.label, outcome), outcome=outcome)
+    told, label = _first_told(readings), series.label
+    leads = {
+        Conclusion.LEANS: f"{label} is lopsided.",
+        Conclusion.TOO_SMALL: f"{label} is lopsided by too little to matter.",
+        Conclusion.NOTHING: f"Nothing in {label} is lopsided, of what was looked at, and what matters would have been.",
+        Conclusion.CANNOT_TELL: f"Whether {label} is lopsided cannot be told from these counts.",
+    }
+    verdict = BiasVerdict(leads[outcome], outcome=outcome)
     if leaning:
         verdict.sentences += [_dataset_sentence(r, level_of(series)) for r in told][: _MOST + 1]
     else:
@@ -216,9 +220,13 @@ def on_dataset(series: Series) -> BiasVerdict:
     verdict.answers.append(
         (IS_IT, f"Lopsided in {kinds}." if leaning else f"{outcome.value[:1].upper()}{outcome.value[1:]}.")
     )
-    looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
-    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {min(readings, key=lambda r: r.p).p_told}."))
+    verdict.answers.append(_how_sure(readings))
     return verdict
+
+
+def _how_sure(readings: Sequence[Reading]) -> tuple[str, str]:
+    looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
+    return HOW_SURE, f"{looked}; smallest p after it: {min(readings, key=lambda r: r.p).p_told}."
 
 
 _ARTEFACT = "artefact_delta"
@@ -229,14 +237,9 @@ _OF_CLASSIFIERS = ("leakage_amplification", "object_recall_gap", _ARTEFACT)
 
 def on_classifiers(every: Sequence[Series]) -> BiasVerdict:
     """The verdict on predictions of classifiers: what is beyond chance, and how large; one correction for each."""
-    whole: BiasVerdict | None = None
-    for series in every:
-        verdict = _on_classifier(series)
-        if whole is None:
-            whole = verdict
-        else:
-            whole.sentences.append(verdict.text)
-    return whole or BiasVerdict("No predictions of a classifier are here.")
+    whole, *others = [_on_classifier(series) for series in every]
+    whole.sentences += [verdict.text for verdict in others]
+    return whole
 
 
 def _on_classifier(series: Series) -> BiasVerdict:
@@ -272,18 +275,8 @@ def _on_classifier(series: Series) -> BiasVerdict:
                 f"Its predictions move when pictures are drawn on: {metric_name(r.metric)} on "
                 f"{axis_name(r.row['axis'])} is {size_words(r)} more than chance ({r.p_told})."
             )
-    looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
-    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {min(readings, key=lambda r: r.p).p_told}."))
+    verdict.answers.append(_how_sure(readings))
     return verdict
-
-
-def _dataset_lead(label: str, outcome: Conclusion) -> str:
-    return {
-        Conclusion.LEANS: f"{label} is lopsided.",
-        Conclusion.TOO_SMALL: f"{label} is lopsided by too little to matter.",
-        Conclusion.NOTHING: f"Nothing in {label} is lopsided, of what was looked at, and what matters would have been.",
-        Conclusion.CANNOT_TELL: f"Whether {label} is lopsided cannot be told from these counts.",
-    }[outcome]
 
 
 def _counterpart(reading: Reading, every: Sequence[Reading]) -> bool:
@@ -304,10 +297,10 @@ def _without_label(row: pd.Series) -> int:
 
 def _dataset_sentence(reading: Reading, level: float) -> str:
     row = reading.row
-    span = ""
-    if reading.low is not None and reading.metric == "group_share":
-        span = f", {percent(level)} interval {share(row['ci_low'])} to {share(row['ci_high'])}"
     if reading.metric == "group_share":
+        span = ""
+        if reading.low is not None:
+            span = f", {percent(level)} interval {share(row['ci_low'])} to {share(row['ci_high'])}"
         n, without = int(row["n"]), _without_label(row)
         of = "images with a label" if without else "images"
         none = f"; {count(without)} of {count(n + without)} images have no label" if without else ""

@@ -170,12 +170,12 @@ _FAINTEST = 1e-6
 
 
 class Conclusion(StrEnum):
-    """What can be said of one axis, model, dataset, filter or comparison."""
+    """What can be said of one axis, model, dataset, filter or comparison; of several, the first is told."""
 
     LEANS = "leans"
+    CANNOT_TELL = "cannot tell"
     TOO_SMALL = "too small to matter"
     NOTHING = "nothing found, and would have been"
-    CANNOT_TELL = "cannot tell"
 
 
 def outcome_of(
@@ -273,6 +273,11 @@ class Reading:
         return self.p < LEVEL and self.beyond > 0
 
     @property
+    def within_margin(self) -> bool:
+        """Whether its interval lies inside the margin; not where it has none of either."""
+        return self.high is not None and self.margin is not None and self.high <= self.margin
+
+    @property
     def outcome(self) -> Conclusion:
         """Which of the four this row alone is."""
         return outcome_of(
@@ -300,24 +305,27 @@ def read_row(
     (0.02, 0.0, 0.1, -0.03)
     """
     metric, chance = str(row["metric"]), float(row["null_mean"])
-    value, low, high = float(row["value"]), _number(row["ci_low"]), _number(row["ci_high"])
+    size, low, high = float(row["value"]), _number(row["ci_low"]), _number(row["ci_high"])
     margin = margin_of(metric, spreads, int(_number(row.get("n_groups")) or 2))
-    smallest = _smallest(row, low, high)
+    below_chance = None
     if metric in TRUE_SIZES and not signed:
         # the number and its interval are free of noise; chance is what the cut at 0 leaves
-        reading = _reading(row, value, low, high, margin, _smallest_size(row), p, counted)
-        return reading if value > chance else replace(reading, below_chance=value - chance)
-    if low is None or high is None:
-        low = high = None
+        smallest = _smallest_size(row)
+        below_chance = None if size > chance else size - chance
     else:
-        low, high = low - chance, high - chance
-    size = value - chance
-    if metric in WORSE_BELOW:
-        size, low, high = -size, None if high is None else -high, None if low is None else -low
-    if metric in SIGNED if signed is None else signed:
-        # whichever way it points: the distance from chance, and 0 where the interval holds it
-        size, (low, high) = abs(size), _distances(low, high)
-    return _reading(row, size, low, high, margin, smallest, p, counted)
+        smallest = _smallest(row, low, high)
+        # of a metric of which less is worse, the other way round
+        sign, ends = (-1, (high, low)) if metric in WORSE_BELOW else (1, (low, high))
+        size = sign * (size - chance)
+        low, high = (None if end is None else sign * (end - chance) for end in ends)
+        if metric in SIGNED if signed is None else signed:
+            # whichever way it points: the distance from chance, and 0 where the interval holds it
+            size = abs(size)
+            if low is not None and high is not None:
+                low, high = 0.0 if low < 0 < high else min(abs(low), abs(high)), max(abs(low), abs(high))
+    if low is None or high is None or high - low < _ZERO:
+        low = high = None
+    return Reading(row, size, low, high, margin, smallest, p, counted, below_chance)
 
 
 def read_lic(row: pd.Series, p: float, *, masked: bool) -> Reading:
@@ -343,7 +351,7 @@ def adjusted_p(rows: pd.DataFrame) -> list[tuple[float, float]]:
     [(2e-06, 0.01), (0.4, 0.4)]
     """
     every = [row for _, row in rows.iterrows()]
-    with_tail, counted = (holm([p(row) for row in every]) for p in (refined_p, _counted_p))
+    with_tail, counted = holm([refined_p(row) for row in every]), holm([float(row["p_value"]) for row in every])
     return [(float(a), float(b)) for a, b in zip(with_tail, counted, strict=True)]
 
 
@@ -351,10 +359,6 @@ def noted_p(row: pd.Series) -> float | None:
     """The p-value that a row says is corrected over the questions of its run (Holm); ``None`` where it says none."""
     known = facts_of(row, "holm_over")
     return float(known["p"]) if known else None
-
-
-def _counted_p(row: pd.Series) -> float:
-    return float(row["p_value"])
 
 
 def refined_p(row: pd.Series) -> float:
@@ -374,27 +378,6 @@ def refined_p(row: pd.Series) -> float:
         return p
     z = abs(float(row["value"]) - float(row["null_mean"])) / sd
     return min(p, max(_FAINTEST, 2 * float(normal_above(z))))
-
-
-def _reading(
-    row: pd.Series,
-    size: float,
-    low: float | None,
-    high: float | None,
-    margin: float | None,
-    smallest: float | None,
-    p: float,
-    counted: float | None,
-) -> Reading:
-    if low is None or high is None or high - low < _ZERO:
-        low = high = None
-    return Reading(row, size, low, high, margin, smallest, p, counted)
-
-
-def _distances(low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    if low is None or high is None:
-        return None, None
-    return (0.0 if low < 0 < high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
 def _smallest(row: pd.Series, low: float | None, high: float | None) -> float | None:

@@ -40,11 +40,7 @@ def amount_of(value: float, metric: str) -> str:
         return f"{amount(100 * value, 1)} points"
     if metric == "artefact_delta":
         return f"{amount(value, 1)} percent"
-    return f"{amount(100 * value, 1)} points" if _is_share(metric) else amount(value, 3)
-
-
-def _is_share(metric: str) -> bool:
-    return margin_text(metric).endswith("points")
+    return f"{amount(100 * value, 1)} points" if margin_text(metric).endswith("points") else amount(value, 3)
 
 
 def bracket(reading: Reading) -> str:
@@ -56,12 +52,8 @@ def bracket(reading: Reading) -> str:
     """
     if reading.low is None or reading.high is None:
         return ""
-    low, high = (_plain(end, reading.metric) for end in (reading.low, reading.high))
+    low, high = (amount_of(end, reading.metric).split(" ")[0] for end in (reading.low, reading.high))
     return f" [{low}, {high}]"
-
-
-def _plain(value: float, metric: str) -> str:
-    return amount_of(value, metric).split(" ")[0]
 
 
 def size_words(reading: Reading) -> str:
@@ -76,11 +68,13 @@ def size_words(reading: Reading) -> str:
 
 def size_sentence(judgement: AxisJudgement, *, example: str = "", things: str = "pictures") -> str:
     """How large it is, in sets of a hundred and in spreads, or as a share; the level of the intervals comes with it."""
-    reading, way = judgement.rests_on, judgement.direction
+    reading = judgement.rests_on
     level = f"{percent(judgement.level)} intervals in brackets"
     if reading.metric in _SPREADS:
-        text = _gap_sentence(judgement, way)
-        return f"{text} ({SPREAD}; {level}).{_second_way(judgement, things)}"
+        # the same as a share of the first pictures, where that too is beyond chance
+        skew = next((r for r in judgement.readings if r.metric == "max_skew" and r.detected), None)
+        second = "" if skew is None else f" {_share_sentence(skew, '', things, short=True)}."
+        return f"{_gap_sentence(judgement)} ({SPREAD}; {level}).{second}"
     if reading.metric == "max_skew":
         return f"{_share_sentence(reading, example, things)} ({level})."
     margin = margin_text(reading.metric, judgement.spreads)
@@ -97,7 +91,8 @@ def size_sentence(judgement: AxisJudgement, *, example: str = "", things: str = 
     )
 
 
-def _gap_sentence(judgement: AxisJudgement, way: Reading | None) -> str:
+def _gap_sentence(judgement: AxisJudgement) -> str:
+    way = judgement.direction
     pair = None if way is None else sides(way.row)
     if way is None or pair is None:
         return (
@@ -135,12 +130,6 @@ def _of_100(ranks: Reading, group: str) -> tuple[float, str]:
     return share, f"{100 * share:.0f} of 100 sets [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
 
 
-def _second_way(judgement: AxisJudgement, things: str) -> str:
-    """The same as a share of the first pictures, where that too is beyond chance."""
-    skew = next((r for r in judgement.readings if r.metric == "max_skew" and r.detected), None)
-    return "" if skew is None else f" {_share_sentence(skew, '', things, short=True)}."
-
-
 def _share_sentence(reading: Reading, example: str, things: str, *, short: bool = False) -> str:
     row = reading.row
     first = f"first {things}" if pd.isna(row["k"]) else f"first {int(row['k'])} {things}"
@@ -161,9 +150,7 @@ def reach(reading: Reading, spreads: float) -> str:
     if reading.high is None:
         return "the number has no interval, so it could be anything"
     most = amount_of(reading.high, reading.metric)
-    text = f"up to {most} cannot be ruled out"
-    if margin:
-        text += f", where {margin} is the margin"
+    text = f"up to {most} cannot be ruled out{f', where {margin} is the margin' if margin else ''}"
     wanted = reading.outcome is Conclusion.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
     if wanted and reading.smallest is not None and math.isfinite(reading.smallest):
         text += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
