@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
-from equipoise.formatting import amount, joined, p_text, percent
+from equipoise.data.manifest import TABLE_AT
+from equipoise.formatting import amount, joined, p_text, percent, plural
+from equipoise.measure.notes import facts_of
 from equipoise.measure.sides import sides
 from equipoise.report.findings import OF_RETRIEVAL, axis_name, is_of_prompts, leans, metric_name, perceived
 from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.captions import add_captions, on_captions
-from equipoise.report.verdict.caveats import unchecked_edits
 from equipoise.report.verdict.judging import (
     AGAINST,
     ELSEWHERE,
@@ -77,7 +79,7 @@ def verdict(
                 whole.sentences.append(beside(other, its, first, judgements, not_put_in(other, truths)))
                 whole.sentences += prompt_sentences(prompts_by_axis(other), of=other.label)
         whole.sentences += [sentence for each, _ in judged if (sentence := flattered(each))]
-        whole.sentences += list(dict.fromkeys(sentence for each, _ in judged if (sentence := unchecked_edits(each))))
+        whole.sentences += list(dict.fromkeys(sentence for each, _ in judged if (sentence := _unchecked_edits(each))))
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
             whole.answers.append((ELSEWHERE, " ".join(beside(other, its) for other, its in elsewhere)))
@@ -103,6 +105,24 @@ def verdict(
 
 def _pools(series: Series) -> set[str]:
     return {str(pool) for pool in series.results["pool"].dropna().unique()}
+
+
+def _unchecked_edits(series: Series) -> str:
+    """That nobody has checked whether edited pictures show what they should, and what does; empty where it is not so.
+
+    The rows of an audit say so themselves (the note ``unchecked_edits``).
+    """
+    rows = series.results.to_dict("records")
+    facts = next((facts for row in rows if (facts := facts_of(row, "unchecked_edits"))), None)
+    if facts is None:
+        return ""
+    at = series.source.settings.get(TABLE_AT)
+    table = Path(at).name if isinstance(at, str) and Path(at).name else "TABLE"
+    return (
+        f"Nobody has checked whether the {plural(facts['edits'], 'edited picture')} show what they should, and what "
+        f"does not is counted all the same; this checks it: equipoise filter {table} --steps detectability -m ENCODER "
+        f"-o {table}-checked."
+    )
 
 
 def _add_naive(whole: BiasVerdict, naive: Sequence[Naive]) -> None:
