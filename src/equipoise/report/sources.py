@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ class Given:
         for table in self.tables:
             if table.fingerprint == source.fingerprint:
                 return table
-        found = _recorded(source) or _beside(source)
+        found = _found(source)
         if found is not None:
             self.tables.append(found)
         return found
@@ -210,8 +211,8 @@ def _source(path: Path, problems: list[str]) -> ResultFolder:
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
-    queries, k_told = _queries(path, kind, problems), written.get("k")
-    told = k_told if isinstance(k_told, str) else ""
+    queries, k = _queries(path, kind, problems), written.get("k")
+    told = k if isinstance(k, str) else ""
     return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), queries, told)
 
 
@@ -333,20 +334,12 @@ def _recorded_at(source: ResultFolder) -> Path | None:
     return (source.path.resolve() / at).resolve() if isinstance(at, str) and at else None
 
 
-def _recorded(source: ResultFolder) -> Table | None:
+def _found(source: ResultFolder) -> Table | None:
+    """The table with the right fingerprint, where it was, or else in the folder that holds the result folder."""
     at = _recorded_at(source)
-    return None if at is None else _with_fingerprint(at / TABLE, source)
-
-
-def _beside(source: ResultFolder) -> Table | None:
-    """A table of images with the right fingerprint in the folder that holds the result folder."""
-    files = sorted(source.path.resolve().parent.glob(f"*/{TABLE}"))
-    return next((table for file in files if (table := _with_fingerprint(file, source))), None)
-
-
-def _with_fingerprint(file: Path, source: ResultFolder) -> Table | None:
-    """The table of a manifest, if it is the one that ``source`` asked about."""
-    try:
-        return Table.open(file.parent) if sha256_of(file) == source.fingerprint else None
-    except (OSError, InputError):
-        return None
+    beside = sorted(source.path.resolve().parent.glob(f"*/{TABLE}"))
+    for file in [*([] if at is None else [at / TABLE]), *beside]:
+        with suppress(OSError, InputError):
+            if sha256_of(file) == source.fingerprint:
+                return Table.open(file.parent)
+    return None

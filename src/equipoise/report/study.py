@@ -23,7 +23,6 @@ __all__ = ["MEASURED", "StudyFigure", "StudyPage", "StudyPart", "StudyTable", "m
 
 MEASURED = ("measured", "low", "high", "chance", "p", "n", "published", "published_sd", "published_at", "doubt")
 """The columns of a measured number, in the order in which a CSV has them, behind those that say what it is of."""
-_HEADS = {"measured": "measured", "chance": "chance", "p": "p", "n": "n", "published": "published"}
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,12 @@ class StudyTable:
         for name in ("measured", "chance", "p", "n", "published"):
             if name not in frame or frame[name].isna().all():
                 continue
-            heads.append(_HEADS[name])
+            heads.append(name)
             columns.append([self._cell(name, row, number) for row in frame.to_dict("records")])
             if name == "measured" and "low" in frame and frame["low"].notna().any():
                 heads.append("95% interval")
-                columns.append([_span(row, self.digits) for row in frame.to_dict("records")])
+                ends = zip(frame["low"], frame["high"], strict=True)
+                columns.append(["" if missing(low) else interval(low, high, self.digits) for low, high in ends])
         if {"measured", "published"} <= set(frame.columns) and frame["published"].notna().any():
             heads.append("measured − published" if page else "measured - published")
             gaps = frame["measured"] - frame["published"]
@@ -157,13 +157,12 @@ def write_study(page: StudyPage, folder: Path) -> Path:
     """Write ``report.html``, ``tables`` and ``figures`` into ``folder``; the page is returned."""
     for part in page.parts:
         for table in part.tables:
-            name = _file_name(part, table.name)
-            _write(folder / "tables" / f"{name}.csv", csv_text(table.frame))
+            _write(folder / "tables" / f"{_file_name(part, table.name)}.csv", csv_text(table.frame))
         for figure in part.figures:
-            _write(folder / "figures" / f"{_file_name(part, figure.name)}.svg", standalone(figure.svg))
+            name = _file_name(part, figure.name)
+            _write(folder / "figures" / f"{name}.svg", standalone(figure.svg))
             if len(figure.data):
-                text = csv_text(figure.data)
-                _write(folder / "figures" / f"{_file_name(part, figure.name)}.csv", text)
+                _write(folder / "figures" / f"{name}.csv", csv_text(figure.data))
     _write(folder / "report.html", _rendered(page))
     return folder / "report.html"
 
@@ -193,7 +192,3 @@ def _text(value: Any, number: Any, digits: int) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else str(number(value, digits))
-
-
-def _span(row: Mapping[Any, Any], digits: int) -> str:
-    return "" if missing(row["low"]) else interval(row["low"], row["high"], digits)

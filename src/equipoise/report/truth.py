@@ -18,7 +18,7 @@ from equipoise.measure.stats import Estimate
 from equipoise.measure.stats.correlation import pearson
 from equipoise.report.findings import axis_name, subject_rows
 from equipoise.report.sources import Series
-from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, ticks
 from equipoise.text.labels import label_text
 
 __all__ = ["Recovered", "is_stated", "read_truth", "recovered", "truth_figure"]
@@ -89,15 +89,11 @@ def read_truth(truth: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
     if not pd.api.types.is_numeric_dtype(frame["log_odds"]):
         raise InputError("the column 'log_odds' of the truth holds something that is not a number")
     known = frame[list(_NEEDED)].dropna().reset_index(drop=True)
-    known = known.assign(**{name: [_name(value) for value in known[name]] for name in _NAMES})
+    for name in _NAMES:  # as results have it: numbers are text there
+        known[name] = [value if isinstance(value, str) else label_text(value) for value in known[name]]
     if not np.isfinite(known["log_odds"]).all():
         raise InputError("the column 'log_odds' of the truth holds an infinite number; leave such a row out")
     return known
-
-
-def _name(value: Any) -> str:
-    """A name as results have it: numbers are text there."""
-    return value if isinstance(value, str) else label_text(value)
 
 
 def _from_name(name: str) -> pd.DataFrame:
@@ -187,7 +183,7 @@ def _panel(
     drawing.text(x0 + 8, y0 + 15, f"{recovery.label}: {axis_name(recovery.axis)}", "bold")
     drawing.text(across.end, y0 + 15, r, "soft num", "end")
     drawing.x_axis(across, up.end, up.start, f"{recovery.called}: log-odds of {first} rather than {second}")
-    for value in _few(up.low, up.high):
+    for value in ticks(up.low, up.high, 5):
         drawing.text(across.start - 6, up(value) + 4, f"{value:g}".replace("-", "−"), "soft num", "end")
         drawing.line(across.start, up(value), across.end, up(value))
     if up.low < 0 < up.high:
@@ -203,12 +199,6 @@ def _panel(
     ):
         place = min(max(up(row["measured"]) + lift, up.end + 8), up.start - 4)
         drawing.text(across(row["injected"]) + shift, place, str(row["subject"]), "small halo", anchor)
-
-
-def _few(low: float, high: float) -> list[float]:
-    from equipoise.report.svg import ticks
-
-    return ticks(low, high, 5)
 
 
 def _padded(values: pd.Series[float]) -> tuple[float, float]:

@@ -65,22 +65,16 @@ def write(
     return write_and_tell(folders, out, tables=tables, **told)[0]
 
 
-def write_and_tell(
-    folders: str | Path | Folders,
-    out: str | Path,
-    *,
-    title: str | None = None,
-    truth: str | Path | pd.DataFrame | None = None,
-    before_after: Sequence[str | Path] | None = None,
-    naive: Folders = (),
-    tables: Sequence[str | Path] = (),
-) -> tuple[Path, BiasVerdict]:
-    """Write the page as :func:`write` does; also return its verdict, which would be worked out twice otherwise."""
+def write_and_tell(folders: str | Path | Folders, out: str | Path, **told: Any) -> tuple[Path, BiasVerdict]:
+    """Write the page as :func:`write` does, with the same options.
+
+    Also returns its verdict, which would be worked out twice otherwise.
+    """
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
     with Heartbeat("making the page"):
-        given, contents = _gathered(folders, title, truth, before_after, naive, tables)
+        given, contents = _gathered(folders, **told)
     beside = page.with_name(f"{page.stem}_files")
     if beside.exists() and not beside.is_dir():
         raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")
@@ -110,15 +104,17 @@ def verdict_of(
 
     The arguments are those of :func:`write`; nothing is written.
     """
-    return _gathered(folders, None, truth, before_after, naive, verdict_alone=True)[1].verdict
+    told: dict[str, Any] = {"truth": truth, "before_after": before_after, "naive": naive}
+    return _gathered(folders, verdict_alone=True, **told)[1].verdict
 
 
 def _gathered(
     folders: str | Path | Folders,
-    title: str | None,
-    truth: str | Path | pd.DataFrame | None,
-    before_after: Sequence[str | Path] | None,
-    naive: Folders,
+    *,
+    title: str | None = None,
+    truth: str | Path | pd.DataFrame | None = None,
+    before_after: Sequence[str | Path] | None = None,
+    naive: Folders = (),
     tables: Sequence[str | Path] = (),
     verdict_alone: bool = False,
 ) -> tuple[Given, PageContents]:
@@ -126,8 +122,7 @@ def _gathered(
     given = read_given(_with_pair(folders, before_after))
     given.add_tables(tables)
     pair = () if before_after is None else _pair(given, before_after)
-    plain = read_given(naive) if naive else None
-    shown = plain.series if plain else []
+    shown = read_given(naive).series if naive else []
     options: dict[str, Any] = {"title": title, "truth": known, "stated": is_stated(truth), "pair": pair}
     return given, gather(given, **options, naive=shown, verdict_alone=verdict_alone)
 

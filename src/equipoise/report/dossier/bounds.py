@@ -137,11 +137,11 @@ def check_policy(policy: Policy, series: Sequence[Series]) -> CheckedPolicy:
     for bound in policy.bounds:
         of_suite = [each for each in series if not bound.suite or (each.results["suite"] == bound.suite).any()]
         if bound.suite and not of_suite:
-            checks.append(_absent(bound, "suite", bound.suite, _names(series, "suite")))
+            checks.append(_absent(bound, "suite", bound.suite, [each.results for each in series]))
             continue
         having = [each for each in of_suite if (each.results["metric"] == bound.metric).any()]
         if not having:
-            checks.append(_absent(bound, "metric", bound.metric, _names(of_suite, "metric")))
+            checks.append(_absent(bound, "metric", bound.metric, [each.results for each in of_suite]))
         for each in of_suite if bound.suite else having:
             checks += _checked(bound, each)
     return CheckedPolicy(policy, tuple(checks))
@@ -182,14 +182,12 @@ def _checked(bound: Bound, series: Series) -> list[BoundCheck]:
     rows = series.results[series.results["subject"].isna()]
     if bound.suite:
         rows = rows[rows["suite"] == bound.suite]
-    lacking = None
     for name in ("metric", "axis", "pool", "variant", "k", "group"):
         known = rows
         rows = _narrowed(rows, bound, name)
         if rows.empty:
-            lacking = _absent(bound, name, getattr(bound, name), _told(known, name), series)
-            break
-    return [lacking] if lacking else [_of_row(bound, series, row) for _, row in rows.iterrows()]
+            return [_absent(bound, name, getattr(bound, name), [known], series)]
+    return [_of_row(bound, series, row) for _, row in rows.iterrows()]
 
 
 def _narrowed(rows: pd.DataFrame, bound: Bound, name: str) -> pd.DataFrame:
@@ -255,10 +253,7 @@ def _held(
     """The number that is held against the limit, its interval, the smallest effect, and what is wrong with it."""
     if missing(row["value"]):
         return None, None, None, None, "the run could not measure it"
-    without_chance = missing(row["null_mean"])
-    reading = None
-    if not without_chance:
-        reading = size_of(row, spreads_of(series))
+    reading = None if missing(row["null_mean"]) else size_of(row, spreads_of(series))
     smallest = reading.smallest if reading is not None else None
     if bound.of == "value":
         ends = [None if missing(row[name]) else float(row[name]) for name in ("ci_low", "ci_high")]
@@ -280,25 +275,20 @@ def _reason(outcome: BoundOutcome, bound: Bound) -> str:
     )
 
 
-def _absent(bound: Bound, kind: str, wanted: object, known: Sequence[str], series: Series | None = None) -> BoundCheck:
-    """A bound that nothing can be said of, with the names that there are."""
+def _absent(
+    bound: Bound, kind: str, wanted: object, rows: Sequence[pd.DataFrame], series: Series | None = None
+) -> BoundCheck:
+    """A bound that nothing can be said of, with the names that the column ``kind`` of ``rows`` has."""
+    known = sorted({str(value) for some in rows for value in some[kind].dropna().unique()})
     where = f"{series.source.path.name} has" if series is not None else "no run has"
     what = f"{kind} {wanted!r}" if wanted not in ("", None) else f"row for {bound.metric}"
     near = closest(str(wanted), known, n=2) if wanted not in ("", None) else []
-    shown = near or list(known)[:8]
+    shown = near or known[:8]
     hint = f"; there is {', '.join(shown)}" if shown else ""
     why = f"{where} {'no ' if series is not None else 'the '}{what}{hint}"
     if series is None:
         return BoundCheck(bound, BoundOutcome.MISSING, why, axis=bound.axis, group=bound.group)
     return BoundCheck(bound, BoundOutcome.MISSING, why, series.label, series.source.path.name, bound.axis, bound.group)
-
-
-def _names(series: Sequence[Series], column: str) -> list[str]:
-    return sorted({str(value) for each in series for value in each.results[column].dropna().unique()})
-
-
-def _told(rows: pd.DataFrame, column: str) -> list[str]:
-    return sorted({str(value) for value in rows[column].dropna().unique()})
 
 
 def _text(value: object) -> str:

@@ -179,16 +179,11 @@ def _coverage(
 
 def _finding(series: Series) -> dict[str, Any]:
     """The verdict of the report on one series, as its page has it."""
-    kinds = ("captions", "dataset", "classification", "comparison", "filter")
-    of = {kind: [series] if series.source.kind == kind else [] for kind in kinds}
-    conclusion = verdict(
-        [] if any(of.values()) else [series],
-        captions=of["captions"],
-        datasets=of["dataset"],
-        classifiers=of["classification"],
-        comparisons=of["comparison"],
-        filters=of["filter"],
-    )
+    kinds = {"captions": "captions", "dataset": "datasets", "classification": "classifiers"}
+    kinds |= {"comparison": "comparisons", "filter": "filters"}
+    told_as = kinds.get(series.source.kind, "audits")
+    only: dict[str, Any] = {"audits": []} | {told_as: [series]}
+    conclusion = verdict(**only)
     return {
         "run": series.source.path.name,
         "model": series.label,

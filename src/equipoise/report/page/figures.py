@@ -30,6 +30,9 @@ _BLUE, _WHITE, _ORANGE = (11, 92, 158), (246, 244, 238), (190, 82, 10)
 """Fewer than chance, as many, more: told apart by people who see colours differently, and cells say their number."""
 
 
+_NUMBERS = ["value", "null_mean", "null_sd", "excess", "ci_low", "ci_high", "p_value", "n"]
+
+
 def shade(strength: float) -> tuple[str, str]:
     """The colour of a cell from -1 (far fewer than chance) to 1 (far more), and the class of words on it.
 
@@ -83,20 +86,7 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
                 x + cell_w / 2, y + 39, f"{signed(100 * row['excess'], 1)} pts", f"num small {words}", "middle"
             )
     axis = axis_name(rows["axis"].iloc[0])
-    keep = [
-        "label",
-        "axis",
-        "group",
-        "k",
-        "value",
-        "null_mean",
-        "null_sd",
-        "excess",
-        "ci_low",
-        "ci_high",
-        "p_value",
-        "n",
-    ]
+    keep = ["label", "axis", "group", "k", *_NUMBERS]
     return drawing.svg(f"Shares of the top pictures by {axis}, against chance"), rows[keep]
 
 
@@ -163,13 +153,10 @@ def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.
     for row, y, title in places:
         _headline_row(drawing, row, y, title, several, scale, list(labels).index(row["label"]))
     drawing.line(scale(0), head, scale(0), height - 44, "axis")
-    keep = ["label", "axis", "pool", "group", "metric", "k", *_NUMBERS]
+    keep = ["label", "axis", "pool", "group", "metric", "k", *_NUMBERS, "n_groups"]
     worst = rows.sort_values("excess", kind="stable").iloc[-1]
     said = f"Excess over chance by axis; the largest is {signed(worst['excess'])} on {axis_name(worst['axis'])}"
     return drawing.svg(said), rows[keep].assign(excess_low=lows, excess_high=highs)
-
-
-_NUMBERS = ["value", "null_mean", "null_sd", "excess", "ci_low", "ci_high", "p_value", "n", "n_groups"]
 
 
 def _left_of(titles: Sequence[str]) -> float:
@@ -186,17 +173,13 @@ def _metric_told(rows: pd.DataFrame) -> str:
     return metric_name(rows["metric"].iloc[0], next(iter(ks)) if len(ks) == 1 else None)
 
 
-def _row_title(row: pd.Series) -> str:
-    title = axis_name(row["axis"])
-    if isinstance(row["group"], str):
-        title += f": {row['group']}"
-    return title
-
-
 def _places(rows: pd.DataFrame, several: bool, top: float) -> list[tuple[pd.Series, float, str]]:
     """Each row with its height on the figure, and the title that stands above the first of its axis."""
     pools = rows["pool"].nunique(dropna=False) > 1
-    titles = [_row_title(row) + (f" ({row['pool']} pool)" if pools else "") for _, row in rows.iterrows()]
+    titles = []
+    for axis, group, pool in zip(rows["axis"], rows["group"], rows["pool"], strict=True):
+        of_group = f": {group}" if isinstance(group, str) else ""
+        titles.append(f"{axis_name(axis)}{of_group}{f' ({pool} pool)' if pools else ''}")
     places: list[tuple[pd.Series, float, str]] = []
     y, before = top, ""
     for title in dict.fromkeys(titles):
@@ -259,7 +242,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str], unit: str = "subject
             drawing.text(12, y - 1, cut_in_middle(str(label), 25), "soft")
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
-    keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS, *corrected_column(shown)]
+    keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS, "n_groups", *corrected_column(shown)]
     said = f"{shown['subject'].nunique()} {unit}s by their excess over chance, one strip per axis"
     return drawing.svg(said), shown[keep]
 
@@ -317,7 +300,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
                 if len(bar):
                     _bar(drawing, bar.iloc[0], scale, y, list(labels).index(label) % SERIES_COLOURS)
             y += 22
-    keep = ["label", "axis", "group", "k", *_NUMBERS]
+    keep = ["label", "axis", "group", "k", *_NUMBERS, "n_groups"]
     said = f"Shares of the retrieved pictures by group on {axis_name(axes[0])} and {len(axes) - 1} more"
     return drawing.svg(said), rows[keep]
 

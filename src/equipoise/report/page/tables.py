@@ -138,7 +138,7 @@ def _row(row: Mapping[Any, Any]) -> SubjectRow:
 
 def _key(value: Any) -> str:
     """A number as the script sorts it: short, and empty where there is none."""
-    if value is None or pd.isna(value):
+    if missing(value):
         return ""
     number = float(value)
     return f"{number:.6g}" if math.isfinite(number) else ("1e99" if number > 0 else "-1e99")
@@ -165,7 +165,6 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
             name = metric_name(str(row["metric"]), row["k"])
             if isinstance(row["variant"], str) and row["variant"] != "equipoise":
                 name += f" ({row['variant']})"
-            p = row["p_value"]
             scale = METRICS.find(str(row["metric"])).scale if each.source.kind == "captions" else 1
             name += " × 100" if scale == 100 else ""
             value, null, excess, low, high = (_times(scale, row[of]) for of in _AMOUNTS)
@@ -181,7 +180,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     interval(low, high, 3) or "–",
                     amount(null, 3),
                     signed(excess, 3),
-                    p_number(p),
+                    p_number(row["p_value"]),
                     counted(row),
                 ]
             )
@@ -198,14 +197,12 @@ def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The filters' table as cells."""
     rows = []
     for row in table.to_dict("records"):
-        p = row["p_value"]
-        alike = p is None or pd.isna(p)
         cells = [
             (count(row["kept"]), True),
             (count(row["dropped"]), True),
             (_dropped(row["most_dropped"], row["highest_rate"], row), False),
             (_dropped(row["least_dropped"], row["lowest_rate"], row), False),
-            ("–" if alike else p_number(p), True),
+            ("–" if missing(row["p_value"]) else p_number(row["p_value"]), True),
             (count(row["n"]), True),
         ]
         rows.append({"step": row["step"], "cells": cells})
@@ -286,7 +283,8 @@ def _cell(row: pd.Series | None) -> tuple[str, str, str]:
         return "–", "", ""
     scale = METRICS.find(str(row["metric"])).scale
     digits = 1 if scale == 100 or str(row["metric"]).startswith("lic") else 3
-    published = "" if missing(row["published"]) else f"published: {_published(row['published'], digits)}"
+    told = row["published"]  # which is kept as it was printed
+    published = "" if missing(told) else f"published: {told if isinstance(told, str) else amount(told, digits)}"
     value, low, high = (_times(scale, row[name]) for name in ("value", "ci_low", "ci_high"))
     return amount(value, digits), interval(low, high, digits), published
 
@@ -294,11 +292,6 @@ def _cell(row: pd.Series | None) -> tuple[str, str, str]:
 def _times(scale: int, value: Any) -> Any:
     """A number as tables of captions print it, and what is none as it is."""
     return value if missing(value) or isinstance(value, str) else scale * float(value)
-
-
-def _published(value: object, digits: int) -> str:
-    """What was published, which is kept as it was printed."""
-    return value if isinstance(value, str) else amount(value, digits)
 
 
 def dataset_text(series: Series, problems: list[str]) -> DatasetText | None:
@@ -310,9 +303,6 @@ def dataset_text(series: Series, problems: list[str]) -> DatasetText | None:
         problems.append(f"{home.name}/report.txt is missing or damaged; words, clusters and objects are not shown")
         return None
     files = sorted(home.glob("map_*.svg"))
-    maps = [(axis_name(file.stem.removeprefix("map_")), _address(file.read_bytes())) for file in files]
-    return DatasetText(series.label, text, maps)
-
-
-def _address(drawing: bytes) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(drawing).decode()
+    drawn = ["data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode() for file in files]
+    names = [axis_name(file.stem.removeprefix("map_")) for file in files]
+    return DatasetText(series.label, text, list(zip(names, drawn, strict=True)))
