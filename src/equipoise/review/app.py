@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import threading
 import time
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -38,6 +39,7 @@ _FRESH = 2.0
 _BIGGEST = 2**53
 
 _Text = Annotated[str, Field(max_length=NOTE_LENGTH)]
+_Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
 class Said(BaseModel):
@@ -78,7 +80,7 @@ def create_app(store: ReviewStore, organiser: str, hosts: frozenset[str]) -> Gua
     @app.get("/api/task")
     async def task(name: Annotated[str, Depends(door.annotator)]) -> dict[str, Any]:
         """What is asked, and how far one is."""
-        return {"name": name, "questionnaire": shown_sheet(sheet), **_progress(store, name)}
+        return {"name": name, "questionnaire": shown_sheet(sheet), **asdict(store.progress(name))}
 
     @app.get("/api/next")
     def next_item(name: Annotated[str, Depends(door.annotator)]) -> dict[str, Any]:
@@ -88,9 +90,10 @@ def create_app(store: ReviewStore, organiser: str, hosts: frozenset[str]) -> Gua
     @app.post("/api/answer")
     def answer(said: Said, name: Annotated[str, Depends(door.annotator)]) -> dict[str, Any]:
         """Keep an answer, which is on disk before this is confirmed, and show the next item."""
-        item = _item_of(store, said.item)
+        if not store.rows("SELECT 1 FROM items WHERE id = ?", said.item):
+            raise HTTPException(404, "this item is not among yours")
         try:
-            answers = {} if said.skip else read_answers(sheet, item["pictures"], said.answers)
+            answers = {} if said.skip else read_answers(sheet, store.item(said.item)["pictures"], said.answers)
         except ValueError as error:
             raise HTTPException(422, str(error)) from None
         seconds = None if said.seconds is None else min(said.seconds, _LONGEST)
@@ -158,11 +161,7 @@ class _Door:
         self._failures = Buckets(rate=1 / 3, burst=10)
         self._requests = Buckets(rate=40, burst=200)
 
-    async def annotator(
-        self,
-        request: Request,
-        given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))],
-    ) -> str:
+    async def annotator(self, request: Request, given: _Token) -> str:
         """The name that goes with the token, or 401; after many wrong ones 429."""
         name = self.store.annotator_of(given.credentials) if given is not None else None
         if name is None:
@@ -171,11 +170,7 @@ class _Door:
             raise HTTPException(429, "too many requests; wait a moment", {"Retry-After": "1"})
         return name
 
-    async def organiser(
-        self,
-        request: Request,
-        given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))],
-    ) -> None:
+    async def organiser(self, request: Request, given: _Token) -> None:
         """Let the organiser pass, and nobody else."""
         token = hashlib.sha256((given.credentials if given else "").encode("utf-8", "surrogatepass")).digest()
         if not hmac.compare_digest(token, self._organiser):
@@ -206,18 +201,7 @@ class _Glimpse:
             return self._kept
 
 
-def _item_of(store: ReviewStore, number: int) -> dict[str, Any]:
-    if not store.rows("SELECT 1 FROM items WHERE id = ?", number):
-        raise HTTPException(404, "this item is not among yours")
-    return store.item(number)
-
-
-def _progress(store: ReviewStore, name: str) -> dict[str, int]:
-    progress = store.progress(name)
-    return {"done": progress.done, "total": progress.total}
-
-
 def _next(store: ReviewStore, sheet: Questionnaire, name: str) -> dict[str, Any]:
     number = store.next_item(name)
     shown = None if number is None else shown_item(store, sheet, name, number)
-    return {"next": shown, **_progress(store, name)}
+    return {"next": shown, **asdict(store.progress(name))}

@@ -57,38 +57,26 @@ def tasks_of(store: ReviewStore, *, pictures: bool = True) -> list[dict[str, Any
         data |= json.loads(texts)
         for place, picture in enumerate(shown, 1):
             data[f"image_{place}"] = _address(store, picture) if pictures else f"picture/{picture}"
-        annotations = [
-            _annotation(sheet, people[who], skipped, seconds, at, shown, answers.get((who, number), []), number)
-            for who, skipped, seconds, at in done.get(number, [])
-        ]
+        annotations = []
+        for who, skipped, seconds, at in done.get(number, []):
+            said = answers.get((who, number), [])
+            moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            annotations.append(
+                {
+                    "id": number * 10_000 + people[who],
+                    "completed_by": people[who],
+                    "result": [_region(sheet, question, picture, answer, shown) for question, picture, answer in said],
+                    "was_cancelled": skipped,
+                    "ground_truth": False,
+                    "created_at": moment,
+                    "updated_at": moment,
+                    "lead_time": seconds,
+                    "task": number,
+                }
+            )
         data["annotators"] = {str(people[who]): who for who, *_ in done.get(number, [])}
         tasks.append({"id": number, "data": data, "annotations": annotations, "predictions": []})
     return tasks
-
-
-def _annotation(
-    sheet: Questionnaire,
-    person: int,
-    skipped: bool,
-    seconds: float | None,
-    at: float,
-    shown: Sequence[int],
-    said: Sequence[tuple[str, int, str]],
-    item: int,
-) -> dict[str, Any]:
-    result = [_region(sheet, question, picture, answer, shown) for question, picture, answer in said]
-    moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {
-        "id": item * 10_000 + person,
-        "completed_by": person,
-        "result": result,
-        "was_cancelled": skipped,
-        "ground_truth": False,
-        "created_at": moment,
-        "updated_at": moment,
-        "lead_time": seconds,
-        "task": item,
-    }
 
 
 def _region(sheet: Questionnaire, question: str, picture: int, answer: str, shown: Sequence[int]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pydantic import Field
 from equipoise.data import Table
 from equipoise.data.images import decode
 from equipoise.data.labels import set_names, sets_by_name, with_joined_labels
-from equipoise.data.runs import Run, claimed, find_run
+from equipoise.data.runs import Run, claimed, find_run, read_run
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError, OtherSettingsError, one_line
 from equipoise.formatting import missing, plural
@@ -116,8 +116,6 @@ def prepare(
 
 def open_review(folder: str | Path) -> ReviewStore:
     """The review in ``folder``."""
-    from equipoise.data.runs import read_run
-
     read_run(folder, "review")
     return ReviewStore(Path(folder) / FILE)
 
