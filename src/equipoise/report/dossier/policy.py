@@ -18,8 +18,6 @@ from equipoise.report.svg import asset
 __all__ = ["Bound", "Hazard", "Policy", "example_policy", "read_policy"]
 
 EXAMPLE = "policy.toml"
-_PARTS = {"hazard": "hazards", "bound": "bounds"}
-"""The tables of the file, and the fields that hold them."""
 
 
 @dataclass(frozen=True)
@@ -129,20 +127,23 @@ class Policy(Settings):
                 raise UnknownNameError(f"hazard (in bound {bound.name!r})", bound.hazard, known)
 
 
+_PARTS: dict[str, type[Hazard] | type[Bound]] = {"hazard": Hazard, "bound": Bound}
+"""The tables of the file; the field that holds one is called the same, in the plural."""
+
+
 def read_policy(path: str | Path) -> Policy:
     """The policy in a TOML file, with the SHA-256 of the file; what does not fit is refused in one sentence."""
     if not Path(path).exists():
         raise InputError(f"there is no policy at {path}; type: equipoise check --example --policy {path}")
     data = toml_of(path)
-    parts: dict[str, Any] = dict.fromkeys(_PARTS.values(), ())
-    kinds: dict[str, type[Hazard] | type[Bound]] = {"hazard": Hazard, "bound": Bound}
+    parts: dict[str, Any] = {}
     try:
-        for name, field in _PARTS.items():
+        for name, kind in _PARTS.items():
             entries = data.pop(name, [])
             if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
                 raise InputError(f"{name} is not a list of tables; write each as [[{name}]]")
-            parts[field] = tuple(_made(kinds[name], entry, f"{name} {i}") for i, entry in enumerate(entries, 1))
-        known = [f.name for f in fields(Policy) if f.name not in ("sha256", *_PARTS.values())]
+            parts[f"{name}s"] = tuple(_made(kind, entry, f"{name} {i}") for i, entry in enumerate(entries, 1))
+        known = [f.name for f in fields(Policy) if f.name not in ("sha256", *parts)]
         unknown = [name for name in data if name not in known]
         if unknown:
             raise UnknownNameError(Policy.what, unknown[0], [*known, *_PARTS])

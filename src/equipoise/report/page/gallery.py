@@ -306,13 +306,10 @@ def _of_audit(
     number = {str(group): place % SERIES_COLOURS for place, group in enumerate(groups)}
     blocks = []
     for subject, size, sure in subjects:
-        models = [
-            (a.label, _shown(tops[subject, a.label], axis, axes, number, uris, subject))
-            for a in shown
-            if (subject, a.label) in tops
-        ]
-        shown_of = [(label, pictures) for label, pictures in models if pictures]
-        blocks.append(SubjectPictures(subject, size, shown_of, sure))
+        mine = [(label, top) for (name, label), top in tops.items() if name == subject]
+        models = [(label, _shown(top, axis, axes, number, uris, subject)) for label, top in mine]
+        if models := [(label, pictures) for label, pictures in models if pictures]:
+            blocks.append(SubjectPictures(subject, size, models, sure))
     first, unit = f"the first {min(k, AT_MOST)} pictures", "prompt" if is_of_prompts(audit) else "subject"
     what = f"For a prompt that names the subject alone, {first} of that subject"
     what = f"For a prompt, {first} of the pool" if unit == "prompt" else what
@@ -320,7 +317,6 @@ def _of_audit(
         f"{what} in the model's order, from left to right: {_which(len(subjects), unit)} of "
         f"{audit.label} on {axis_name(axis)}. The frame and the word below say the group."
     )
-    blocks = [block for block in blocks if block.models]
     return Gallery(blocks, _sets(sets, axis, axes, number, uris), list(number.items()), note)
 
 

@@ -36,18 +36,9 @@ __all__ = [
     "subject_table",
 ]
 
-SUBJECT_COLUMNS = (
-    ("subject", "subject", False),
-    ("axis", "axis", False),
-    ("favours", "favours", False),
-    ("value", "value", True),
-    ("chance", "chance", True),
-    ("excess", "excess", True),
-    ("p", "p", True),
-    ("n", "n", True),
-    ("metric", "metric", False),
-    ("model", "model", False),
-)
+_NUMBERS = ("value", "chance", "excess", "p", "n")
+SUBJECT_COLUMNS = [(name, name in _NUMBERS) for name in ("subject", "axis", "favours", *_NUMBERS, "metric", "model")]
+"""The columns of the table of subjects, and whether each holds numbers."""
 MOST_ROWS = 5000
 _GAP = "counterfactual_gap"
 _AMOUNTS = ("value", "null_mean", "excess", "ci_low", "ci_high")

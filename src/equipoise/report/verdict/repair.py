@@ -72,12 +72,8 @@ def add_repair(verdict: BiasVerdict, repair: Repair, *, briefly: bool = False) -
     known = margin_text(single[0].was.metric, single[0].spreads)
     margin = f" The margin is {known}." if known else ""
     unknown = "" if seen else " Whether the remedy had seen these subjects is not recorded."
-    verdict.answers.append(
-        (
-            REPAIRED,
-            f"{text}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{unknown}",
-        )
-    )
+    told = f"{text}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{unknown}"
+    verdict.answers.append((REPAIRED, told))
 
 
 CANNOT = "cannot be told"
@@ -121,12 +117,9 @@ def _part(change: Change, briefly: bool) -> str:
     margin = "" if briefly else margin_text(change.left.metric, change.spreads)
     where = f", {'' if change.gone else 'not shown to be '}inside the margin of {margin}" if margin else ""
     what = "the gap" if "gap" in change.left.metric else "the lean"
-    return f"on {change.about} {what} went from {_plain_size(change.was)} to {_plain_size(change.left)}{where}"
-
-
-def _plain_size(reading: Reading) -> str:
-    """A size without its interval, which the answer below the paragraph gives."""
-    return amount_of(reading.size, reading.metric)
+    # without intervals, which the answer below the paragraph gives
+    before, after = (amount_of(reading.size, reading.metric) for reading in (change.was, change.left))
+    return f"on {change.about} {what} went from {before} to {after}{where}"
 
 
 def _tested(repair: Repair, single: Sequence[Change]) -> str:
@@ -182,10 +175,8 @@ def beside(
 
 def _outcome(judgement: AxisJudgement, against: str) -> str:
     """The outcome with its size; ``against`` is what the first model has."""
-    size, margin = (
-        f"{size_words(judgement.rests_on)}{against}",
-        margin_text(judgement.rests_on.metric, judgement.spreads),
-    )
+    size = f"{size_words(judgement.rests_on)}{against}"
+    margin = margin_text(judgement.rests_on.metric, judgement.spreads)
     if judgement.outcome is Conclusion.LEANS:
         way = judgement.direction
         pair = None if way is None else sides(way.row)

@@ -232,13 +232,14 @@ def _why(judgement: AxisJudgement) -> str:
     reading, margin = judgement.rests_on, margin_text(judgement.rests_on.metric, judgement.spreads)
     name = metric_name(reading.metric, reading.row["k"])
     level = f"{percent(judgement.level)} interval in brackets"
+    below = reading.size < 0 and reading.high is not None and reading.high <= 0
+    less = " It is less lopsided than luck makes it." if below else ""
     if judgement.outcome is Conclusion.TOO_SMALL:
         more = "is beyond chance" if reading.detected else "is within chance, and another number beyond it"
         return f"Its {name} {more}, at {size_words(reading)}: inside the margin of {margin} ({level})." + _also(
             judgement
         )
     if judgement.outcome is Conclusion.NOTHING:
-        less = " It is less lopsided than luck makes it." if reading.size < 0 and _below(judgement) else ""
         return f"Its {name} is within chance (adjusted {reading.p_told}): {reach(reading, judgement.spreads)}.{less}"
     if judgement.subjects == 1:
         return "Only one subject was asked about, and one says nothing about others."
@@ -250,22 +251,13 @@ def _why(judgement: AxisJudgement) -> str:
             f"stated for it, so that whether it matters cannot be said ({level})."
         )
     if reading.detected:
+        floor = "nothing" if reading.low <= 0 else amount_of(reading.low, reading.metric)
         return (
             f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)}, but the interval reaches "
-            f"from {_floor(judgement)} to more than the margin of {margin} ({level})."
+            f"from {floor} to more than the margin of {margin} ({level})."
         )
-    less = " It is less lopsided than luck makes it." if reading.size < 0 and _below(judgement) else ""
     open_still = reach(reading, judgement.spreads)
     return f"Its {name} is within chance (adjusted {reading.p_told}), but {open_still}.{less}{_also(judgement)}"
-
-
-def _below(judgement: AxisJudgement) -> bool:
-    return judgement.rests_on.high is not None and judgement.rests_on.high <= 0
-
-
-def _floor(judgement: AxisJudgement) -> str:
-    low = judgement.rests_on.low
-    return "nothing" if low is None or low <= 0 else amount_of(low, judgement.rests_on.metric)
 
 
 def _also(judgement: AxisJudgement) -> str:
@@ -330,8 +322,7 @@ def _is_it(series: Series, judgements: Sequence[AxisJudgement]) -> str:
             continue
         begin = f"On {j.about}{_where(j)}: "
         if j.biased and j.rests_on.metric in OF_RETRIEVAL:
-            ground = _ground(j)
-            parts.append(f"{begin}yes, {size_words(j.rests_on)} beyond chance{ground}.")
+            parts.append(f"{begin}yes, {size_words(j.rests_on)} beyond chance{_ground(j)}.")
         elif j.reacts:
             parts.append(f"{begin}it reacts to the visible difference ({size_words(j.rests_on)}); no bias is shown.")
         elif j.outcome is Conclusion.LEANS:
