@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import typer
@@ -81,27 +82,9 @@ def train(
             raise InputError(f"give {lacking}: equipoise train clip sets --init mini:clip -o DIR")
     if not out and not dry_run:
         raise InputError("say where to keep the model with -o")
-    values: dict[str, Any] = {
-        "steps": steps,
-        "epochs": epochs,
-        "batch": batch,
-        "rate": rate,
-        "warmup": warmup,
-        "constant": constant,
-        "weight_decay": weight_decay,
-        "average": average,
-        "half": half,
-        "seed": seed,
-        "val_share": val_share,
-        "patience": patience,
-        "val_every": val_every,
-        "whole_sets": whole_sets,
-        "save_every": save_every,
-        "fresh": fresh,
-        "freeze": tuple(freeze),
-        "last_layers": last_layers,
-        "low_rank": low_rank,
-    }
+    # every setting of training is an option of the same name
+    values: dict[str, Any] = {field.name: context.params[field.name] for field in fields(TrainSettings)}
+    values |= {"freeze": tuple(freeze)}
     if by_name:
         typed = {name for name in values if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
         under = {name: value for name, value in by_name.settings.items() if name not in typed}
