@@ -22,6 +22,7 @@ PROMPT_HELP = (
 PROMPTS = typer.Option(
     "", "--prompts", help="A file of prompts: one per line, or CSV with the columns prompt and, if you like, kind."
 )
+PAIR = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False)
 ALL_ROWS = typer.Option(False, "--all-rows", help="Print all rows of the results, not only the most telling.")
 EVERYTHING = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics.")
 
@@ -53,9 +54,7 @@ def audit(
     variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
     prompt: list[str] = typer.Option([], "--prompt", help=PROMPT_HELP),
     prompts: str = PROMPTS,
-    pair: tuple[str, str] = typer.Option(
-        ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
-    ),
+    pair: tuple[str, str] = PAIR,
     placebo: list[str] = typer.Option(
         [],
         "--placebo",
@@ -180,9 +179,7 @@ def measure(
     out: str | None = typer.Option(None, "--out", "-o", help="Another folder for the new results."),
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name."),
-    pair: tuple[str, str] = typer.Option(
-        ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
-    ),
+    pair: tuple[str, str] = PAIR,
     placebo: list[str] = typer.Option([], "--placebo", help="A column that varies inside sets and is not a group."),
     margin: float | None = typer.Option(None, "--margin", help="The largest gap too small to matter, in spreads."),
     draws: int | None = typer.Option(None, "--draws", help="Draws of the null; as in the audit unless given."),

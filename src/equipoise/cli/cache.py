@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+
+from equipoise.cli.making import size_told
+from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.engine.cache import StoreInfo
@@ -33,8 +38,6 @@ def info(
     _check_root(root)
     embeddings, answers = stores(root), _answers(root)
     if as_json:
-        import json
-
         entries = [
             {"key": i.key, "path": str(i.path), "n": i.n, "dim": i.dim, "segments": i.n_segments, "bytes": i.n_bytes}
             for i in [*embeddings, *answers]
@@ -82,7 +85,7 @@ def clear(
         if store.key in [info.key for info in answers]:
             removed.append(store.info())
             store.delete()
-    room = _size(sum(info.n_bytes for info in removed))
+    room = size_told(sum(info.n_bytes for info in removed))
     typer.echo(f"deleted {len(removed)} {'store' if len(removed) == 1 else 'stores'}, {room}")
 
 
@@ -95,10 +98,6 @@ def _answers(root: str | None) -> list[StoreInfo]:
 
 def _check_root(root: str | None) -> None:
     """A folder that was named must be there; the default one appears with the first embedding."""
-    from pathlib import Path
-
-    from equipoise.errors import InputError
-
     if root is not None and not Path(root).is_dir():
         wrong = "is a file" if Path(root).exists() else "does not exist"
         raise InputError(f"--root {root} {wrong}; give the folder that holds the stores")
@@ -108,18 +107,10 @@ def _lines(infos: list[StoreInfo]) -> list[str]:
     if not infos:
         return ["  none"]
     width = max(len(info.key) for info in infos)
-    return [f"  {info.key:<{width}}  {_content(info)}  {_size(info.n_bytes):>9}" for info in infos]
+    return [f"  {info.key:<{width}}  {_content(info)}  {size_told(info.n_bytes):>9}" for info in infos]
 
 
 def _content(info: StoreInfo) -> str:
     if info.dim is None and info.path.parent.name == "answers":
         return f"{info.n:>10,} answers         "
     return f"{info.n:>10,} vectors of {info.dim or 0:>5}"
-
-
-def _size(n_bytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} TB"

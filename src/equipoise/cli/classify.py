@@ -8,6 +8,7 @@ import typer
 
 from equipoise.cli.making import OVERWRITE
 from equipoise.cli.report import tell_results
+from equipoise.errors import InputError
 
 
 def classify_audit(
@@ -52,7 +53,6 @@ def classify_audit(
     --pair male,female -o runs/resnet[/bold]
     """
     from equipoise.audit.classify import ClassifierSettings, audit_classifier
-    from equipoise.errors import InputError
 
     two = tuple(part.strip() for part in pair.split(",")) if pair else ()
     if pair and (len(two) != 2 or len(set(two)) != 2):

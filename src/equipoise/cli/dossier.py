@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equipoise.cli.making import OVERWRITE
+from equipoise.cli.report import BEFORE_AFTER
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,8 +53,6 @@ def check(
         return
     if not runs:
         raise InputError("give at least one folder with results; --example writes a policy to begin with")
-    import json
-
     from equipoise.data.settings import toml_of
     from equipoise.report.dossier.contents import collected
     from equipoise.report.dossier.policy import read_policy
@@ -82,9 +82,7 @@ def dossier(
     policy: str = typer.Option(..., "--policy", "-p", help="The policy: use, groups, hazards and bounds, as TOML."),
     out: str = typer.Option(..., "--out", "-o", help="The folder for dossier.html and dossier.json."),
     perturbed: list[str] = PERTURBED,
-    before_after: tuple[str, str] = typer.Option(
-        ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False
-    ),
+    before_after: tuple[str, str] = BEFORE_AFTER,
     labels: list[str] = typer.Option(
         [], "--labels", help="What people said about the pictures: a table of labels or a CSV; repeat for several."
     ),

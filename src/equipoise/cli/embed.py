@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,6 @@ def caption(
 
     Example: [bold]equipoise caption hf:Salesforce/blip-image-captioning-base coco -o blip.jsonl[/bold]
     """
-    import json
-
     from equipoise.data.atomic import atomic_file
     from equipoise.data.runs import file_to_write
     from equipoise.engine import captions

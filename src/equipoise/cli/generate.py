@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from equipoise.cli.making import (
     span,
     tell_whether_recognised,
 )
+from equipoise.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -69,7 +71,6 @@ def sets(
 
     Example: [bold]equipoise generate sets runs/doctors -g diffusers:sd-v1-5 --subjects doctor -n 4 --dry-run[/bold]
     """
-    from dataclasses import replace
     from itertools import islice
 
     from equipoise.generate import SetsConfig, plan_sets, world_sets
@@ -204,7 +205,6 @@ def inpaint(
 
     Example: [bold]equipoise generate inpaint coco runs/parts -g diffusers:sd-inpainting --part --guidance 7.5[/bold]
     """
-    from equipoise.errors import InputError
     from equipoise.generate import InpaintConfig, PartsConfig, plan_inpaint, plan_parts
     from equipoise.text.templates import read_wording
 
@@ -321,7 +321,6 @@ def swap(
     Example: [bold]equipoise generate swap coco fairface runs/swapped --where age=20-29,30-39[/bold]
     """
     from equipoise.data import Table
-    from equipoise.errors import InputError
     from equipoise.generate import SwapConfig, plan_swap
 
     limits = {}
@@ -364,8 +363,6 @@ def substitute(
 
     Example: [bold]equipoise generate substitute coco runs/contaminated -g diffusers:sd-v1-5 --alpha 0.2,0.4[/bold]
     """
-    from dataclasses import replace
-
     from equipoise.generate import SubstituteConfig, contaminated, plan_substitute
     from equipoise.generate.substitute import parts_of
 
@@ -419,7 +416,6 @@ def scenes(
     from functools import partial
 
     from equipoise.engine import vectors
-    from equipoise.errors import InputError
     from equipoise.generate import ScenesConfig, plan_scenes, plan_world_scenes
     from equipoise.generate.rewriting import rewriter
     from equipoise.generate.rewriting import writer as language_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import warnings
@@ -31,7 +32,6 @@ from equipoise.cli import (
     text,
     world,
 )
-from equipoise.cli import recipe as demo
 from equipoise.cli.repair import libra, mitigate, tournament, train
 from equipoise.errors import InputError, one_line, system_error, system_sentence
 from equipoise.formatting import shown
@@ -59,7 +59,7 @@ REPAIR = "Training and repairing"
 PEOPLE = "People"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
-app.command("demo", rich_help_panel=START)(demo.demo)
+app.command("demo", rich_help_panel=START)(recipe.demo)
 
 
 @app.command("doctor", rich_help_panel=START)
@@ -72,8 +72,6 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON for a 
 
     diagnosis = examine()
     if as_json:
-        import json
-
         typer.echo(json.dumps(diagnosis, indent=2))
     else:
         typer.echo(tell(diagnosis))

@@ -46,6 +46,7 @@ __all__ = [
     "opened",
     "options_from_text",
     "pair_from_text",
+    "size_told",
     "span",
     "tell_whether_recognised",
 ]
@@ -104,6 +105,15 @@ def one_axis(axes: list[str], why: str) -> str:
     if len(axes) > 1:
         raise InputError(f"{why}; give --axis once, not {' and '.join(axes)}")
     return axes[0] if axes else ""
+
+
+def size_told(n_bytes: float, smallest: str = "B") -> str:
+    """A size as people read it; ``smallest`` is what bytes are called."""
+    for unit in (smallest, "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == smallest else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"
 
 
 def opened(table: str, layers: list[str], limit: int = 0, sample: int = 0, seed: int = 0) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from equipoise.cli.making import OVERWRITE, one_out
@@ -51,8 +53,6 @@ def train(
     [bold]equipoise mini train diffusion --vae runs/vae1 -o runs/diffusion1[/bold] ·
     [bold]equipoise mini train detector --start runs/detector --steps 300 -o runs/detector2[/bold]
     """
-    from pathlib import Path
-
     from equipoise.recipes.train_mini.parts import train_into
 
     target = Path(out)
@@ -82,8 +82,6 @@ def evaluate(
 
     Example: [bold]equipoise mini evaluate clip-fair runs/clip-fair[/bold]
     """
-    from pathlib import Path
-
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import PARTS
     from equipoise.recipes.train_mini.evaluate import figures_of
@@ -116,8 +114,6 @@ def pictures(
 
     Example: [bold]equipoise mini pictures docs/img[/bold]
     """
-    from pathlib import Path
-
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini.pictures import write_sheets
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from equipoise.errors import InputError
 from equipoise.formatting import shown
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def combine(
     Example: [bold]equipoise table combine photos inpainted --axis gender --mode synthetic -o balanced[/bold]
     """
     from equipoise.data import mixing
-    from equipoise.errors import InputError
 
     photographs, inpainted = _with_layers([real, made], layers)
     if "source_id" not in inpainted.columns:
@@ -82,7 +82,6 @@ def _with_layers(paths: list[str], layers: list[str]) -> list[Table]:
     """The tables, each with those of ``layers`` that it has beside it or that were made for it; others are refused."""
     from equipoise.data import Table
     from equipoise.data.manifest import MANIFEST
-    from equipoise.errors import InputError
 
     whole = [Table.open(path) for path in paths]
     joined: list[list[str | Table]] = [[] for _ in whole]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import typer
@@ -24,8 +25,6 @@ def list_models(as_json: bool = JSON) -> None:
     from equipoise.models.loading import catalog, told
 
     if as_json:
-        import json
-
         typer.echo(json.dumps(catalog(), indent=2))
     else:
         typer.echo(told(catalog()))
@@ -56,8 +55,6 @@ def check(
     model = load(spec, kind, device=device, dtype=dtype, allow_pickle=allow_pickle)
     about, report = described(model), checked(model)
     if as_json:
-        import json
-
         checks = [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in report.checks]
         typer.echo(json.dumps({"model": about, "ok": report.ok, "checks": checks}, indent=2))
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import OVERWRITE
+from equipoise.cli.making import OVERWRITE, listed
 from equipoise.errors import InputError
 from equipoise.recipes.studies import STUDIES
 
@@ -33,8 +33,6 @@ def demo(
 
     Example: [bold]equipoise demo -o runs/demo[/bold]
     """
-    from pathlib import Path
-
     from equipoise.recipes.demo import demo as run
 
     run(Path(out), typer.echo)
@@ -86,7 +84,7 @@ def counterfactual_sets(
         share=share,
         guidance=guidance,
         steps=steps,
-        compare=tuple(part.strip() for part in compare.split(",") if part.strip()),
+        compare=tuple(listed(compare)),
         seed=seed,
     )
     outcome = study(out, settings, typer.echo, generator=generator, pictures=pictures, overwrite=overwrite)
@@ -173,7 +171,7 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
     ) -> None:
         from equipoise.data.published import models_named
 
-        chosen = models_named(part.strip() for part in models.split(",") if part.strip())
+        chosen = models_named(listed(models))
         options = {"scale": scale, "models": chosen, "given": given, "seed": seed, "quick": quick}
         _carried_out(name, out, dry_run=dry_run, overwrite=overwrite, **options)
 

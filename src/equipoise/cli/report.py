@@ -13,6 +13,10 @@ from equipoise.errors import InputError
 _OWN = b'<meta name="generator" content="Equipoise'
 """What every page of ours says of itself: such a page is written again, another one is not."""
 
+BEFORE_AFTER = typer.Option(
+    ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False
+)
+
 
 def report(
     folders: list[str] = typer.Argument(
@@ -36,9 +40,7 @@ def report(
         "--truth",
         help="What is expected: a CSV file with subject, axis, group, log_odds; or world:PRESET, what was put in.",
     ),
-    before_after: tuple[str, str] = typer.Option(
-        ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False
-    ),
+    before_after: tuple[str, str] = BEFORE_AFTER,
     naive: list[str] = typer.Option(
         [], "--naive", help="NAME=DIR: an audit of that model on a natural pool, shown without its chance level."
     ),

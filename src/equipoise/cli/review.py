@@ -11,8 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from equipoise.cli.making import OVERWRITE, one_axis
-from equipoise.errors import InputError
+from equipoise.cli.making import OVERWRITE, listed, one_axis
+from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import plural
 
 
@@ -114,7 +114,7 @@ def serve(
             known = gold_of(read_labels_csv(gold_answers))
         store = prepare(opened, sheet, out, settings, gold=known, overwrite=overwrite)
     here = {person.name for person in store.annotators()}
-    wanted = [name.strip() for name in annotators.split(",") if name.strip()]
+    wanted = listed(annotators)
     tokens = store.add(*(name for name in wanted if name not in here)) if wanted else {}
 
     def started(at: int, organiser: str) -> None:
@@ -158,7 +158,6 @@ def questions(
     """
     from importlib.resources import files
 
-    from equipoise.errors import UnknownNameError
     from equipoise.review.questions import preset, preset_names
 
     if name:
@@ -227,7 +226,6 @@ def export(
     Example: [bold]equipoise review export reviews/faces --to csv -o labels.csv[/bold]
     """
     from equipoise.data.runs import file_to_write
-    from equipoise.errors import UnknownNameError
     from equipoise.review.label_studio import write_label_studio
     from equipoise.review.labels import write_labels_csv, write_labels_table
 

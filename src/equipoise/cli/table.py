@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,10 +14,13 @@ from equipoise.cli.making import (
     one_axis,
     one_out,
     only_some,
+    opened,
     options_from_text,
     pair_from_text,
+    size_told,
 )
 from equipoise.cli.mixing import LAYERS, combine, join, print_columns
+from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.data import Table, TableDiff
@@ -41,7 +45,7 @@ def info(table: str = TABLE, layers: list[str] = LAYERS) -> None:
     """
     from equipoise.data.summary import summarise
 
-    _print_summary(summarise(_opened(table, layers)))
+    _print_summary(summarise(opened(table, layers)))
 
 
 @app.command()
@@ -58,7 +62,7 @@ def validate(
     from equipoise.data.validation import problems
 
     n_problems = 0
-    for problem in problems(_opened(table, layers or ["all"]), deep=not quick, decode=decode):
+    for problem in problems(opened(table, layers or ["all"]), deep=not quick, decode=decode):
         typer.echo(problem)
         n_problems += 1
     typer.echo(f"problems in {table}: {n_problems}" if n_problems else f"{table} is in order")
@@ -82,7 +86,7 @@ def head(
     from equipoise.data.summary import first_rows
 
     names = [name.strip() for name in columns.split(",")] if columns else None
-    rows = first_rows(_opened(table, layers), n, names)
+    rows = first_rows(opened(table, layers), n, names)
     if not rows:
         typer.echo("the table has no rows")
     elif columns or len(rows[0]) <= 6:
@@ -189,10 +193,7 @@ def import_(
 
 def _one_place(reader: str, path: str, out: str, option: str) -> str:
     """The folder to write, given as an argument or with ``-o``."""
-    from pathlib import Path
-
     from equipoise.data.readers import READERS
-    from equipoise.errors import InputError
 
     if reader not in READERS and (path in READERS or Path(reader).exists()):
         wanted = f"{path} {reader}" if path in READERS else f"csv {reader}"
@@ -220,7 +221,6 @@ def _columns_given(named: dict[str, str], column: list[str], axis: list[str], im
 def _for_reader(reader: str, given: dict[str, Any]) -> dict[str, Any]:
     """The same, if the reader has these options; one that reads a fixed layout knows its columns."""
     from equipoise.data.readers import about
-    from equipoise.errors import InputError
 
     known = {option.name for option in about(reader).options}
     for name in given:
@@ -252,7 +252,7 @@ def export(
 
     options = options_from_text(EXPORTS.load(kind), option)
     place = one_out(out, out_option, f"table export {kind} {table}")
-    typer.echo(str(export(kind, _opened(table, layers), place, **options)))
+    typer.echo(str(export(kind, opened(table, layers), place, **options)))
 
 
 @app.command()
@@ -278,7 +278,7 @@ def balance(
     """
     from equipoise.data.sampling import balance_layer
 
-    before = _opened(table, layers)
+    before = opened(table, layers)
     _refuse_layer_again(before, name)
     after = balance_layer(before, axis, name=name, method=method, seed=seed)
     n_after = sum(int(copies) for batch in after.batches(["copies"], only_kept=True) for copies in batch[0].to_pylist())
@@ -309,7 +309,7 @@ def split(
     from equipoise.data.sampling import split_layer
 
     shares = numbers_from_text(fractions, "--fractions")
-    before = _opened(table, layers)
+    before = opened(table, layers)
     _refuse_layer_again(before, name)
     if before.types.get(by) == "string" and set(before.group_counts(by)) == {None}:
         typer.echo(
@@ -337,7 +337,7 @@ def label(
     """
     from equipoise.data.labels import label_layer
 
-    before = _opened(table, layers)
+    before = opened(table, layers)
     _refuse_layer_again(before, name)
     labelled = label_layer(
         before, lexicon, axis=one_axis(axis, "a lexicon labels one axis") or None, name=name, compat=compat or None
@@ -364,15 +364,8 @@ def diff(
         raise typer.Exit(1)
 
 
-def _opened(path: str, layers: list[str]) -> Table:
-    from equipoise.data import Table
-
-    return Table.open(path, layers="all" if layers == ["all"] else layers)
-
-
 def _refuse_layer_again(table: Table, name: str) -> None:
     from equipoise.data.shard_writer import is_finished
-    from equipoise.errors import InputError
 
     if is_finished(table.path / "_layers" / name):
         raise InputError(
@@ -386,7 +379,7 @@ def _print_summary(summary: TableSummary) -> None:
         ["table", summary.path],
         ["kind", summary.kind],
         ["rows", f"{summary.n_rows}"],
-        ["files", f"{summary.n_shards}, {_size(summary.n_bytes)}"],
+        ["files", f"{summary.n_shards}, {size_told(summary.n_bytes, 'bytes')}"],
         ["layers", ", ".join(summary.layers) or "none"],
         ["errors", f"{summary.n_errors}"],
         ["fingerprint", summary.fingerprint],
@@ -416,11 +409,3 @@ def _print_diff(difference: TableDiff, a: str, b: str) -> None:
     print_columns(
         [[f"{column} changed: {n}", difference.examples.get(column, "")] for column, n in difference.changed.items()]
     )
-
-
-def _size(n_bytes: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} TB"

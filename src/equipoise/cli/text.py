@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equipoise.cli.making import OVERWRITE
+from equipoise.cli.making import OVERWRITE, listed
+from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from equipoise.text.caption_files import Summary
     from equipoise.text.lexicon import Lexicon
@@ -176,9 +178,6 @@ def _run(
     overwrite: bool,
     label: str | None = None,
 ) -> None:
-    import os
-    import sys
-
     from tqdm import tqdm
 
     from equipoise.text.caption_files import Operation, process
@@ -206,8 +205,6 @@ def _run(
 
 def _output(out: str, overwrite: bool) -> AbstractContextManager[Any]:
     """The file to write, which may not be there yet; nothing for standard output."""
-    from contextlib import nullcontext
-
     from equipoise.data.runs import file_to_write
 
     return nullcontext() if out == "-" else file_to_write(out, overwrite=overwrite)
@@ -216,7 +213,7 @@ def _output(out: str, overwrite: bool) -> AbstractContextManager[Any]:
 def _tell(summary: Summary, words: Lexicon, out: str) -> None:
     from equipoise.formatting import plural
 
-    captions = "1 caption" if summary.captions == 1 else f"{summary.captions:,} captions"
+    captions = plural(summary.captions, "caption")
     lines = [f"{captions} read with lexicon {words.id!r}" + ("" if out == "-" else f", wrote {out}")]
     if summary.groups:
         if summary.unit != "captions":
@@ -294,7 +291,7 @@ def captions(
     words = {
         "subjects": [*subject, *_subjects_in(subjects)],
         "prefixes": prefix,
-        "order": [name.strip() for name in order.split(",") if name.strip()],
+        "order": listed(order),
     }
     table = _table(preset, axes, words)
     form = format or tables.format_of(None if out == "-" else out)
@@ -329,7 +326,6 @@ def activities(
     from equipoise.audit.dataset.activities import mined_activities, read_candidates, selected_activities
     from equipoise.audit.running import caption_frame
     from equipoise.data.atomic import write_whole
-    from equipoise.errors import InputError
     from equipoise.formatting import csv_text
     from equipoise.models import load
 
@@ -353,7 +349,6 @@ def activities(
 
 
 def _table(preset: str, axes: Path | None, words: dict[str, list[str]]) -> CaptionTable:
-    from equipoise.errors import InputError
     from equipoise.text.templates import captions_from_file, tables
 
     if bool(preset) == (axes is not None):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from equipoise.cli.making import OUT, OUT_OPTION, OVERWRITE, one_out
+from equipoise.cli.making import OUT, OUT_OPTION, OVERWRITE, listed, one_out
+from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.world import WorldConfig
@@ -70,7 +72,6 @@ def render(
     from tqdm import tqdm
 
     from equipoise import world
-    from equipoise.errors import InputError
     from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
 
     kinds = {"counterfactual": counterfactual, "binding": binding, "visogender": visogender, "pata": pata}
@@ -98,10 +99,8 @@ def render(
         elif pata:
             table = world.write_pata_table(place, settings, n, size=size, seed=seed, progress=bar.update)
         elif counterfactual:
-            varied = _names(AXES if axes is None else axes)
-            members = 1
-            for axis in varied:
-                members *= len(settings.groups(axis))
+            varied = listed(AXES if axes is None else axes)
+            members = math.prod(len(settings.groups(axis)) for axis in varied)
             n_sets = max(1, n // (members * len(OCCUPATIONS)))
             table = world.write_counterfactual_table(
                 place, settings, n_sets, axes=varied, placebos=placebos, size=size, seed=seed, progress=bar.update
@@ -141,7 +140,6 @@ def preview(
     from equipoise import world
     from equipoise.data.atomic import write_whole
     from equipoise.data.runs import file_to_write
-    from equipoise.errors import InputError
 
     place = Path(one_out(out, out_option, "world preview"))
     if place.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
@@ -164,15 +162,10 @@ def preview(
     typer.echo(f"wrote {place} ({sheet.width} x {sheet.height})")
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _placebos(text: str) -> list[str]:
-    from equipoise.errors import InputError
     from equipoise.world.placebos import PLACEBOS, checked_placebos
 
-    placebos = list(checked_placebos(_names(text)))
+    placebos = list(checked_placebos(listed(text)))
     if not placebos:
         raise InputError(f"--placebo {text}: name at least one of {', '.join(PLACEBOS)}")
     return placebos

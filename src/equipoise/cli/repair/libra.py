@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -217,8 +218,6 @@ def apply(
 
 def _pictures(place: str) -> Any:
     """A table of images, or the files of a folder by image id."""
-    from pathlib import Path
-
     from equipoise.audit.captions.images import image_files
     from equipoise.data import Table
     from equipoise.data.manifest import MANIFEST

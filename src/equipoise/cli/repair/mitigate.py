@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -263,8 +264,6 @@ def _made(remedy: str, settings: list[str], variant: str) -> Any:
 
 def _settings(settings: list[str]) -> dict[str, Any]:
     """What ``--set name=value`` says; a value is JSON, or else a text."""
-    import json
-
     values: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
