@@ -75,7 +75,7 @@ def test_the_page_gives_numbers_of_captions_in_the_units_of_the_terminal_and_wha
     assert numbers.said == ["nic leans: much", "sat leans: less"]
     assert [row[0] for row in all_rows(given.series)] == ["error (burns_decided) × 100"] * 2
     assert [row[6] for row in all_rows(given.series)] == ["17.100", "7.300"]
-    assert "shown times 100" in definitions(given.series)[0]["range"]
+    assert "shown times 100" in definitions(given.series)[0].range
     page = write([tmp_path / "captions"], tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<li>sat leans: less.</li>" in page
     assert page.count('<p class="hint">') == 2  # above each wide table

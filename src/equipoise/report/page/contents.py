@@ -121,7 +121,7 @@ class PageContents:
         return figures
 
     def for_template(self) -> dict[str, Any]:
-        """What the page's template asks for."""
+        """What the page's template asks for: the parts by their names, and what is made of them."""
         by_model: dict[str, list[CaptionWords]] = {}
         for part in self.words:
             by_model.setdefault(part.model, []).append(part)
@@ -139,8 +139,7 @@ class PageContents:
             "dataset": self.datasets,
             "funnel": self.figures.get("funnel"),
         }
-        return {
-            "title": self.title,
+        return vars(self) | {
             "facts": facts(self.series, self.rankings),
             "unit": self.unit,
             "chosen": chosen_k(self.given.sources),
@@ -148,25 +147,13 @@ class PageContents:
             "contents": [
                 (key, said_of(self.unit, name)) for key, name in _CONTENTS.items() if key not in here or here[key]
             ],
-            "verdict": self.verdict,
-            "groups_note": "Groups are perceived, and named as the data names them.",
             "figures": {"strip": [], **self.figures},
-            "rows": self.rows,
-            "rows_note": self.rows_note,
             "p_corrected": "p_holm" in self.subject_data,
             "example": self.rows[0].subject if self.rows else "",
             "columns": SUBJECT_COLUMNS,
             "selects": _selects(self.rows),
-            "glance": self.pictures.glance,
-            "glance_why": self.pictures.why,
-            "retrieved": self.pictures.retrieved,
-            "retrieved_note": self.pictures.note,
-            "frames": self.pictures.frames,
-            "sets": self.pictures.sets,
             "words": list(by_model.items()),
             "word_groups": list(dict.fromkeys((part.group, part.number % 6) for part in self.words)),
-            "caption_numbers": self.caption_numbers,
-            "datasets": self.datasets,
             "several": len({row.model for row in self.rows}) > 1,
             "all_rows": all_rows(self.series),
             "numbers_told": numbers_told(self.series),

@@ -8,6 +8,7 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.data.manifest import TABLE_AT
 from equipoise.formatting import joined, missing
-from equipoise.measure import METRICS
+from equipoise.measure import METRICS, Metric
 from equipoise.measure.notes import joined_over_k
 from equipoise.report.findings import PROMPTS, is_of_prompts, metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
@@ -99,26 +100,16 @@ def _of_captions(series: Sequence[Series]) -> str:
     return f"{text}a model adds to what people's captions give away."
 
 
-def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
+def definitions(series: Sequence[Series]) -> list[Metric]:
     """The definitions of the metrics that the page shows, from the register of metrics; the best known first."""
     used = {str(m) for each in series for m in each.results["metric"].unique()}
     scaled = {str(m) for e in series if e.source.kind == "captions" for m in e.results["metric"].unique()}
     known = [metric for metric in METRICS if metric.name in used and metric.formula]
     known.sort(key=lambda metric: (metric.main or 1000, metric.detail))
-    return [
-        {
-            "title": metric.title,
-            "summary": metric.summary,
-            "formula": metric.formula,
-            "range": metric.range
-            + ("; shown times 100" if metric.range and metric.name in scaled and metric.scale == 100 else ""),
-            "direction": metric.direction,
-            "chance": metric.chance,
-            "lies": metric.when_it_lies,
-            "citation": metric.citation,
-        }
-        for metric in known
-    ]
+    for place, metric in enumerate(known):
+        if metric.range and metric.name in scaled and metric.scale == 100:
+            known[place] = replace(metric, range=f"{metric.range}; shown times 100")
+    return known
 
 
 def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -102,8 +102,4 @@ def _lean(words: pd.DataFrame, groups: list[str]) -> dict[str, Token]:
 
 
 def _shaded(text: str, lean: Mapping[str, Token]) -> list[Token]:
-    tokens = []
-    for piece in _TOKEN.findall(text):
-        known = lean.get(piece.lower())
-        tokens.append(Token(piece) if known is None else Token(piece, known.group, known.number, known.level))
-    return tokens
+    return [replace(lean.get(piece.lower(), Token("")), text=piece) for piece in _TOKEN.findall(text)]
