@@ -15,20 +15,8 @@ __all__ = ["key_of", "read_answers", "shown_item", "shown_sheet", "spoken"]
 def shown_sheet(sheet: Questionnaire) -> dict[str, Any]:
     """What annotators are told of the questionnaire: nothing about gold, or which answers are hoped for."""
     shown = {name: getattr(sheet, name) for name in ("title", "about", "instructions", "warning")}
-    questions = [
-        {
-            "name": q.name,
-            "text": q.text,
-            "kind": q.kind,
-            "choices": list(q.choices),
-            "hints": dict(q.hints),
-            "unsure": q.unsure,
-            "each": q.each,
-            "optional": q.optional,
-        }
-        for q in sheet.questions
-    ]
-    return {**shown, "questions": questions}
+    told = ("name", "text", "kind", "choices", "hints", "unsure", "each", "optional")
+    return {**shown, "questions": [{name: getattr(q, name) for name in told} for q in sheet.questions]}
 
 
 def shown_item(store: ReviewStore, sheet: Questionnaire, name: str, number: int) -> dict[str, Any]:

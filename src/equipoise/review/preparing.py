@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -85,9 +86,8 @@ def prepare(
     chosen = settings or ReviewSettings()
     folder = Path(out)
     frame = _frame(table, sheet, chosen.only_kept)
-    sheet = sheet.with_answers(
-        {q.answers_from: _values(frame, q.answers_from) for q in sheet.questions if q.answers_from}
-    )
+    columns = [q.answers_from for q in sheet.questions if q.answers_from]
+    sheet = sheet.with_answers({column: read_labels(frame[column].tolist()).names for column in columns})
     config = {"questionnaire": json.loads(json.dumps(sheet.plain())), **chosen.plain()}
     if gold:
         config["gold_answers"] = {name: dict(answers) for name, answers in sorted(gold.items())}
@@ -149,11 +149,8 @@ def _refuse_joined_sets(store: ReviewStore, frame: pd.DataFrame) -> None:
 def _refuse_losing_answers(folder: Path) -> None:
     if not (folder / FILE).is_file():
         return
-    store = ReviewStore(folder / FILE)
-    try:
+    with closing(ReviewStore(folder / FILE)) as store:
         [(answers,)] = store.rows("SELECT count(*) FROM done")
-    finally:
-        store.close()
     if answers:
         raise InputError(
             f"{folder}: holds what people said of {plural(answers, 'item')}, which is not replaced; give another "
@@ -179,10 +176,6 @@ def _frame(table: Table, sheet: Questionnaire, only_kept: bool) -> pd.DataFrame:
 def _sets(table: Table) -> pd.DataFrame:
     """What says which images are one set."""
     return table.to_pandas([name for name in ("set_id", "subject") if name in table.columns])
-
-
-def _values(frame: pd.DataFrame, column: str) -> list[str]:
-    return list(read_labels(frame[column].tolist()).names)
 
 
 def _items(

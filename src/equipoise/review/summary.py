@@ -110,7 +110,8 @@ def summary_of(store: ReviewStore) -> ReviewSummary:
     """What the organiser sees now."""
     sheet = sheet_of(store)
     raters = store.setting("plan")["raters"]
-    answers = _answers(store)
+    columns = ["annotator", "item", "question", "picture", "answer"]
+    answers = pd.DataFrame(store.rows(f"SELECT {', '.join(columns)} FROM answers"), columns=columns)
     needs = store.rows(
         "SELECT shared, (SELECT count(*) FROM done WHERE done.item = items.id), (SELECT count(*) FROM assigned WHERE "
         "assigned.item = items.id) FROM items"
@@ -125,11 +126,6 @@ def summary_of(store: ReviewStore) -> ReviewSummary:
         tuple(agreement_of(answers, question) for question in asked),
         tuple(problems),
     )
-
-
-def _answers(store: ReviewStore) -> pd.DataFrame:
-    rows = store.rows("SELECT annotator, item, question, picture, answer FROM answers")
-    return pd.DataFrame(rows, columns=["annotator", "item", "question", "picture", "answer"])
 
 
 def agreement_of(answers: pd.DataFrame, question: Question) -> Agreement:
