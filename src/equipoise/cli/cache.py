@@ -45,12 +45,9 @@ def info(
         typer.echo(json.dumps(entries, indent=2))
         return
     typer.echo(f"embeddings in {root or default_store_root()}:")
-    for line in _lines(embeddings):
-        typer.echo(line)
+    typer.echo(_listing(embeddings))
     if answers:
-        typer.echo("captions and detections:")
-        for line in _lines(answers):
-            typer.echo(line)
+        typer.echo(f"captions and detections:\n{_listing(answers)}")
 
 
 @app.command()
@@ -75,8 +72,7 @@ def clear(
         typer.echo("there is nothing to clear")
         return
     together = [*embeddings, *answers]
-    for line in _lines(together):
-        typer.echo(line)
+    typer.echo(_listing(together))
     if not yes:
         which = "this store" if len(together) == 1 else f"these {len(together)} stores"
         typer.confirm(f"Delete {which}?", abort=True)
@@ -103,11 +99,10 @@ def _check_root(root: str | None) -> None:
         raise InputError(f"--root {root} {wrong}; give the folder that holds the stores")
 
 
-def _lines(infos: list[StoreInfo]) -> list[str]:
-    if not infos:
-        return ["  none"]
-    width = max(len(info.key) for info in infos)
-    return [f"  {info.key:<{width}}  {_content(info)}  {size_told(info.n_bytes):>9}" for info in infos]
+def _listing(infos: list[StoreInfo]) -> str:
+    width = max((len(info.key) for info in infos), default=0)
+    lines = [f"  {info.key:<{width}}  {_content(info)}  {size_told(info.n_bytes):>9}" for info in infos]
+    return "\n".join(lines) or "  none"
 
 
 def _content(info: StoreInfo) -> str:

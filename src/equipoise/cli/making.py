@@ -22,35 +22,6 @@ if TYPE_CHECKING:
     from equipoise.engine import Asking
     from equipoise.generate.plans import WorkPlan
 
-__all__ = [
-    "CACHE",
-    "ENGINE",
-    "LAYER",
-    "LIMIT",
-    "MAX_BROKEN",
-    "OUT",
-    "OUT_OPTION",
-    "OVERWRITE",
-    "SAMPLE",
-    "SOME",
-    "WORKERS",
-    "Making",
-    "asking",
-    "listed",
-    "making",
-    "numbers",
-    "numbers_from_text",
-    "one_axis",
-    "one_out",
-    "only_some",
-    "opened",
-    "options_from_text",
-    "pair_from_text",
-    "size_told",
-    "span",
-    "tell_whether_recognised",
-]
-
 ENGINE = typer.Option("local", "--engine", help="Where the model is asked: local (this process), or ray.")
 WORKERS = typer.Option(None, "--workers", min=1, help="How many workers, with --engine ray; as many as fit by default.")
 CACHE = typer.Option(

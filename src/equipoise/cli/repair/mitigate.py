@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
-from equipoise.cli.repair.train import option_of
+from equipoise.cli.repair.train import option_of, share_of
 from equipoise.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ def mitigate(
     left = f"; {about.n_left_out:,} {what} could not be used" if about.n_left_out else ""
     sets = f" in {about.n_sets:,} sets" if about.n_sets else ""
     typer.echo(f"{method.name} fitted on {about.n:,} {what}{sets}{of}, in {home}{left}")
-    for note in about.notes:
-        typer.echo(f"note: {note}", err=True)
+    _say_notes(about.notes)
     if not apart:
         typer.echo("note: no subject is kept apart, so judge the remedy on another table", err=True)
         return
@@ -353,16 +352,8 @@ def _options(given: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
     }
     mixture = given.pop("mixture", "")
     parts = [mixture] if isinstance(mixture, str) else mixture
-    shares = dict(_share(part) for part in parts if part)
+    shares = dict(share_of(str(part), ":", "--set mixture=", "mixture=coco:0.25") for part in parts if part)
     if isinstance(own.get("prompts"), str):
         own["prompts"] = [own["prompts"]]
     training = fitting_all(TrainSettings, given, what=f"setting of {NAME}")
     return {"variant": chosen, "weights": weights, "mixture": shares, **own, "settings": training | {"seed": seed}}
-
-
-def _share(text: str) -> tuple[str, float]:
-    name, _, share = str(text).rpartition(":")
-    try:
-        return name, float(share)
-    except ValueError:
-        raise InputError(f"--set mixture={text}: give TABLE:SHARE, such as mixture=coco:0.25") from None

@@ -90,7 +90,7 @@ def train(
         under = {name: value for name, value in by_name.settings.items() if name not in typed}
         values |= under | ({"epochs": None} if "steps" in typed and "epochs" not in typed else {})
     how = TrainSettings(**values)
-    mixture: dict[Any, float] = dict(map(_shared, mix))
+    mixture: dict[Any, float] = dict(share_of(text, "=", "--mix ", "coco=0.25") for text in mix)
     options = dict(map(option_of, settings))
     training = prepared_training(
         task,
@@ -115,12 +115,13 @@ def train(
         typer.echo(f"{done.steps:,} steps, loss {done.loss:.4f}{judged}; the model is hf:{done.folder}")
 
 
-def _shared(text: str) -> tuple[str, float]:
-    name, _, share = text.rpartition("=")
+def share_of(text: str, sign: str, option: str, example: str) -> tuple[str, float]:
+    """A table and its share of every batch, which stands behind the last ``sign``."""
+    name, _, share = text.rpartition(sign)
     try:
         return name, float(share)
     except ValueError:
-        raise InputError(f"--mix {text}: give TABLE=SHARE, such as coco=0.25") from None
+        raise InputError(f"{option}{text}: give TABLE{sign}SHARE, such as {example}") from None
 
 
 def option_of(text: str) -> tuple[str, Any]:
