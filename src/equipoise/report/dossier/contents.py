@@ -28,9 +28,8 @@ from equipoise.report.findings import axis_name
 from equipoise.report.page.method import dropped, limits, public
 from equipoise.report.sources import Given, ResultFolder, Series, read_given
 from equipoise.report.svg import asset
-from equipoise.report.verdict.change import changes, repaired_by
-from equipoise.report.verdict.judging import BiasVerdict, spreads_of
-from equipoise.report.verdict.repair import Repair, add_repair
+from equipoise.report.verdict.judging import BiasVerdict
+from equipoise.report.verdict.repair import add_repair, repair_of
 from equipoise.report.verdict.whole import verdict
 
 __all__ = ["DossierInput", "collected", "contents_of", "files_of"]
@@ -200,21 +199,20 @@ def _remedies(dossier: DossierInput) -> dict[str, Any]:
         section["text"] = NOT_COMPARED if dossier.remedies else NO_REMEDY
         return section
     before, after = dossier.pair
-    metric = repaired_by(before, after)
-    if metric is None:
+    repair = repair_of(before, after)
+    if repair is None:
         raise InputError(
             f"{before.source.path.name} and {after.source.path.name} share no number to judge a remedy by; give two "
             "audits with the same suite"
         )
-    every = changes(before, after, metric, spreads=spreads_of(before))
     told_of = BiasVerdict("")
-    add_repair(told_of, Repair(before, after, every))
+    add_repair(told_of, repair)
     section["text"] = f"{before.model} before, {after.model} after."
     section["change"] = told_of.answers[-1][1]
     section["rows"] = [
         {
             "about": change.about,
-            "metric": metric,
+            "metric": str(change.before["metric"]),
             "before": change.was.size,
             "before_low": change.was.low,
             "before_high": change.was.high,
@@ -224,7 +222,7 @@ def _remedies(dossier: DossierInput) -> dict[str, Any]:
             "change": change.told,
             "within_margin": change.gone,
         }
-        for change in every
+        for change in repair.changes
     ]
     return section
 

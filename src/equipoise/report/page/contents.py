@@ -57,11 +57,10 @@ from equipoise.report.page.tables import (
 from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered
-from equipoise.report.verdict.change import changes, repaired_by
-from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric, spreads_of
+from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric
 from equipoise.report.verdict.kinds import dataset_rows, on_nothing_dropped
 from equipoise.report.verdict.outcomes import distances
-from equipoise.report.verdict.repair import Repair
+from equipoise.report.verdict.repair import repair_of
 from equipoise.report.verdict.whole import verdict
 
 __all__ = ["PageContents", "PageFigure", "gather"]
@@ -105,7 +104,6 @@ class PageContents:
     caption_numbers: CaptionNumbers | None = None
     datasets: list[DatasetText] = field(default_factory=list)
     given: Given = field(default_factory=Given)
-    metric: str | None = None
     rankings: Rankings = field(default_factory=dict)
 
     @property
@@ -196,10 +194,7 @@ def gather(
     )
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
-    repairs = []
-    for after in pair[1:]:
-        if (by := repaired_by(pair[0], after)) is not None:
-            repairs.append(Repair(pair[0], after, changes(pair[0], after, by, spreads=spreads_of(pair[0]))))
+    repairs = [repair for after in pair[1:] if (repair := repair_of(pair[0], after)) is not None]
     plain = naive_numbers(naive, audits, metric, found_truth)
     contents = PageContents(
         title=title or title_of(series, given),
@@ -216,7 +211,6 @@ def gather(
         ),
         series=series,
         given=given,
-        metric=metric,
     )
     if not series and (runs := [each.path.name for each in given.sources if each.kind == "filter"]):
         contents.verdict = on_nothing_dropped(runs)

@@ -14,12 +14,12 @@ from equipoise.formatting import joined, percent, plural, signed
 from equipoise.measure.sides import in_words, sides
 from equipoise.report.findings import axis_name, metric_name
 from equipoise.report.sources import Series
-from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
-from equipoise.report.verdict.judging import REPAIRED, SET_METRICS, AxisJudgement, BiasVerdict, level_of
+from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change, changes, repaired_by
+from equipoise.report.verdict.judging import REPAIRED, SET_METRICS, AxisJudgement, BiasVerdict, level_of, spreads_of
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, size_words
 
-__all__ = ["Repair", "add_repair", "beside", "flattered", "seen_before", "shown"]
+__all__ = ["Repair", "add_repair", "beside", "flattered", "repair_of", "seen_before", "shown"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,14 @@ class Repair:
     before: Series
     after: Series
     changes: list[Change]
+
+
+def repair_of(before: Series, after: Series) -> Repair | None:
+    """What changed between the audits before and after a remedy; ``None`` where they share no number to judge it by."""
+    metric = repaired_by(before, after)
+    if metric is None:
+        return None
+    return Repair(before, after, changes(before, after, metric, spreads=spreads_of(before)))
 
 
 def seen_before(after: Series) -> tuple[int, int] | None:

@@ -164,7 +164,7 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     short, long = _against(series, top) if top.outcome is Conclusion.LEANS else ("", "")
     if short and not top.direction:
         whole.sentences.append(short)
-    whole.answers.append((IS_IT, _is_it(series, judgements)))
+    whole.answers.append((IS_IT, _is_it(judgements)))
     whole.answers.append((HOW_SURE, _sure(judgements, "prompt" if is_of_prompts(series) else "subject")))
     if single:
         whole.answers.append((WHICH_PROMPTS, " ".join(prompt_sentences(single, p_values=True))))
@@ -314,7 +314,7 @@ def _others(others: Sequence[AxisJudgement]) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _is_it(series: Series, judgements: Sequence[AxisJudgement]) -> str:
+def _is_it(judgements: Sequence[AxisJudgement]) -> str:
     """The outcome of every axis, and what it takes to be called a bias."""
     parts = []
     for j in judgements:
