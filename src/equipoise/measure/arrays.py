@@ -21,6 +21,7 @@ __all__ = [
     "as_matrix",
     "as_vector",
     "chosen",
+    "occurrence",
     "row_blocks",
     "same_length",
     "same_width",
@@ -155,6 +156,26 @@ def row_blocks(n_rows: int, n_columns: int, *, cells: int = 4_000_000) -> Iterat
     step = max(1, cells // max(1, n_columns))
     for start in steps(range(0, n_rows, step)):
         yield slice(start, min(n_rows, start + step))
+
+
+def occurrence(keys: NDArray[np.integer]) -> NDArray[np.int64]:
+    """(..., T) the number of each entry among those of its row with the same key, from 1.
+
+    One stable sort puts the entries of each key in a run; an entry's place in its run is its number.
+
+    >>> occurrence(np.array([[0, 1, 0, 0, 1]])).tolist()
+    [[1, 1, 2, 3, 2]]
+    """
+    small = keys.astype(np.int16) if keys.max(initial=0) < 2**15 else keys
+    order = np.argsort(small, axis=-1, kind="stable")
+    run = np.take_along_axis(small, order, axis=-1)
+    place = np.arange(keys.shape[-1])
+    starts = np.zeros(keys.shape, dtype=np.int64)
+    starts[..., 1:] = np.where(run[..., 1:] != run[..., :-1], place[1:], 0)
+    number = place - np.maximum.accumulate(starts, axis=-1) + 1
+    out = np.empty(keys.shape, dtype=np.int64)
+    np.put_along_axis(out, order, number, axis=-1)
+    return out
 
 
 def _as_floats(values: Any, name: str) -> Floats:

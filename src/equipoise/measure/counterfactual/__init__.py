@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual.cells import GapCells, gap_cells
+from equipoise.measure.arrays import Floats
+from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
 from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
-from equipoise.measure.counterfactual.units import flip_test, independent_units, least_error, links_of, why_no_interval
+from equipoise.measure.counterfactual.units import Units
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
-from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
+from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm, p_values, sign_flip
 
@@ -42,8 +43,6 @@ __all__ = [
     "pair_gaps",
     "size_of_gaps",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -102,26 +101,17 @@ def pair_gaps(
     of one, what they share moves them together: links are flipped as well, the larger p-value counts, and the interval
     is two-way clustered. A pair that no set holds gives no row.
     """
-    wanted = _pair_indices(cells.groups, pairs)
-    held = [cells.pair(int(a), int(b)) for a, b in wanted]
-    gaps, wins = (np.stack([getattr(pair, name) for pair in held], axis=1) for name in ("gaps", "wins"))
-    parts: list[tuple[str | None, NDArray[np.intp]]]
+    held = _chosen_pairs(cells, pairs)
+    parts: list[tuple[str | None, NDArray[np.intp]]] = [(None, np.arange(len(cells.subjects)))]
     if by_subject:
-        codes = range(len(cells.subject_names))
-        parts = [(cells.subject_names[s], np.flatnonzero(cells.subjects == s)) for s in codes]
-    else:
-        parts = [(None, np.arange(len(cells.subjects)))]
-    rows = []
-    for subject, members in parts:
-        mine = gaps[members]
-        pooled = subject is None and len(cells.subject_names) > 1
-        units = np.stack([cells.subject_means(column) for column in gaps.T], axis=1) if pooled else mine
-        rows += _gaps_of(cells, subject, wanted, members, (mine, wins[members]), units, draws, seed, level)
+        parts = [(name, np.flatnonzero(cells.subjects == code)) for code, name in enumerate(cells.subject_names)]
+    rows = [row for part in parts for row in _gaps_of(cells, *part, held, draws, seed, level)]
     adjusted = holm([row.estimate.p_value or 0.0 for row in rows])
     return [replace(row, p_holm=float(p)) for row, p in zip(rows, adjusted, strict=True)]
 
 
-def _pair_indices(groups: Groups, pairs: Sequence[tuple[str, str]] | None) -> NDArray[np.int64]:
+def _chosen_pairs(cells: GapCells, pairs: Sequence[tuple[str, str]] | None) -> list[PairOfSets]:
+    groups = cells.groups
     if pairs is None:
         chosen = list(combinations(range(groups.n_groups), 2))
     else:
@@ -131,47 +121,41 @@ def _pair_indices(groups: Groups, pairs: Sequence[tuple[str, str]] | None) -> ND
                 raise InputError(f"pairs: {groups.names[a]!r} is paired with itself")
     if not chosen:
         raise InputError(f"pairs: {groups.n_groups} group makes no pair; give at least two groups")
-    return np.array(chosen, dtype=np.int64)
+    return [cells.pair(a, b) for a, b in chosen]
 
 
 def _gaps_of(
     cells: GapCells,
     subject: str | None,
-    wanted: NDArray[np.int64],
     members: NDArray[np.intp],
-    gaps_and_wins: tuple[FloatArray, FloatArray],
-    units: FloatArray,
+    held: Sequence[PairOfSets],
     draws: int,
     seed: int,
     level: float,
 ) -> list[PairGap]:
-    gaps, wins = gaps_and_wins
-    usable = np.flatnonzero((~np.isnan(units)).any(axis=0))
-    if usable.size == 0:
+    pooled = subject is None and len(cells.subject_names) > 1
+    columns = [cells.subject_means(pair.gaps) if pooled else pair.gaps[members] for pair in held]
+    usable = [place for place, column in enumerate(columns) if not np.isnan(column).all()]
+    if not usable:
         return []
-    test = sign_flip(units[:, usable], draws=draws, seed=seed)
+    test = sign_flip(np.stack(columns, axis=1)[:, usable], draws=draws, seed=seed)
     rows = []
-    for place, column in enumerate(usable):
-        there = ~np.isnan(gaps[:, column])
-        mine = gaps[there, column]
-        unit = units[~np.isnan(units[:, column]), column]
-        first, second = (cells.groups.names[g] for g in wanted[column])
+    for place, at in enumerate(usable):
+        pair, column = held[at], columns[at]
+        there = members[pair.usable[members]]
+        units = Units(cells, there, pair.gaps[there], column[~np.isnan(column)])
         p_value, spread, shared = float(test.p_value[place]), float(test.null_sd[place]), 0.0
-        notes = cells.notes if len(unit) == len(mine) else (*cells.notes, f"n is subjects, of {len(mine)} sets")
-        linked = links_of(cells, members[there]) is not None
-        if linked or (subject is None and cells.links is not None):
-            every = np.full(len(cells.subjects), np.nan)
-            every[members] = gaps[:, column]
-            p_value, spread = flip_test(cells, every, members[there], unit, draws, seed)
-            shared = least_error(cells, every, members[there], unit, level)
-            if linked:
-                notes = (*notes, "linked sets flip together")
-        interval = mean_interval(unit, level=level, least_error=shared)
-        reason = no_interval_note(unit)
-        if independent_units(cells, members[there], unit) < 2:
-            interval, reason = None, why_no_interval(cells, members[there], unit)
+        notes = cells.notes if len(units) == len(there) else (*cells.notes, f"n is subjects, of {len(there)} sets")
+        if units.links is not None or (subject is None and cells.links is not None):
+            p_value, spread = units.flip_test(draws, seed)
+            shared = units.least_error(level)
+        if units.links is not None:
+            notes = (*notes, "linked sets flip together")
+        interval = mean_interval(units.values, level=level, least_error=shared)
+        if units.independent < 2:
+            interval = None
         low, high = interval or (None, None)
-        notes = notes if interval else (*notes, reason)
+        missing = len(members) - len(there)
         estimate = Estimate(
             float(test.value[place]),
             low,
@@ -179,18 +163,19 @@ def _gaps_of(
             null_mean=0.0,
             null_sd=spread,
             p_value=p_value,
-            n=len(unit),
+            n=len(units),
             n_groups=2,
-            dropped={f"set without {first} or {second}": len(gaps) - len(mine)},
-            notes=notes,
+            dropped={f"set without {pair.first} or {pair.second}": missing},
+            notes=notes if interval else (*notes, units.why_no_interval()),
             level=level,
         )
-        won = float(wins[there, column].mean())
-        rows.append(PairGap(subject, first, second, estimate, _effect_size(unit), won, 1 - won, len(gaps) - len(mine)))
+        won = float(pair.wins[there].mean())
+        effect = _effect_size(units.values)
+        rows.append(PairGap(subject, pair.first, pair.second, estimate, effect, won, 1 - won, missing))
     return rows
 
 
-def _effect_size(gaps: FloatArray) -> float | None:
+def _effect_size(gaps: Floats) -> float | None:
     if len(gaps) < 2 or float(gaps.std(ddof=1)) == 0.0:
         return None
     return float(gaps.mean() / gaps.std(ddof=1))
@@ -227,9 +212,7 @@ def size_of_gaps(
     >>> abs(signed.value) < 1, size.value > 1.5, size.p_value < 0.01
     (True, True, True)
     """
-    wanted = _pair_indices(cells.groups, pairs)
-    held = [cells.pair(int(a), int(b)) for a, b in wanted]
-    held = [pair for pair in held if pair.usable.any()]
+    held = [pair for pair in _chosen_pairs(cells, pairs) if pair.usable.any()]
     if not held:
         return []
     rng = np.random.default_rng(seed)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats.exchange import keys_of, named_keys
 
 __all__ = ["GapCells", "PairOfSets", "Spread", "gap_cells"]
 
@@ -202,9 +203,9 @@ def gap_cells(
     groups.check_length(len(values))
     if not np.isfinite(values).all():
         raise InputError(f"scores[{int(np.argmin(np.isfinite(values)))}] is not finite; every score must be a number")
-    names, set_code = _codes(sets, len(values), "sets")
+    names, set_code = named_keys(sets, len(values), "sets")
     topics = np.zeros(len(values), dtype=int) if subjects is None else subjects
-    subject_names, subject_code = _codes(topics, len(values), "subjects")
+    subject_names, subject_code = named_keys(topics, len(values), "subjects")
     subject_of = _of_sets(names, set_code, subject_code, "subjects")
     stratum = np.zeros(len(values), dtype=np.int64)
     if strata is not None:
@@ -213,7 +214,7 @@ def gap_cells(
             raise InputError(f"strata has shape {stratum.shape} for {len(values)} images; give one number per image")
     linked = None
     if links is not None:
-        linked = _of_sets(names, set_code, _codes(links, len(values), "links")[1], "links")
+        linked = _of_sets(names, set_code, keys_of(links, len(values), "links"), "links")
     there = groups.defined & (stratum >= 0)
     keys = np.stack([set_code[there], stratum[there]], axis=1)
     blocks, block = np.unique(keys, axis=0, return_inverse=True)
@@ -239,14 +240,6 @@ def gap_cells(
         },
         (f"{repeated} groups have several images in one set; their mean is used",) if repeated else (),
     )
-
-
-def _codes(values: ArrayLike, length: int, name: str) -> tuple[NDArray[Any], IntArray]:
-    keys = np.asarray(values)
-    if keys.shape != (length,):
-        raise InputError(f"{name} has shape {keys.shape} for {length} images; give one key per image")
-    distinct, codes = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
-    return distinct, codes.astype(np.int64)
 
 
 def _of_sets(names: NDArray[Any], set_code: IntArray, code: IntArray, what: str) -> IntArray:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual.cells import GapCells, gap_cells
-from equipoise.measure.counterfactual.units import least_error, links_of
+from equipoise.measure.arrays import Floats
+from equipoise.measure.counterfactual.cells import gap_cells
+from equipoise.measure.counterfactual.units import Units, links_of
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
@@ -27,15 +28,13 @@ from equipoise.pace import steps
 
 __all__ = ["Decomposition", "Term", "decompose"]
 
-FloatArray = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Term:
     """A main effect (one axis) or an interaction (several)."""
 
     axes: tuple[str, ...]
-    effects: FloatArray
+    effects: Floats
     """One number for each combination of the axes' levels; they sum to 0 along every axis."""
     levels: Mapping[str, Estimate]
     """The same as estimates, by the names of the levels."""
@@ -55,7 +54,7 @@ class Decomposition:
     """All terms, main effects first."""
 
     terms: Mapping[str, Term]
-    cell_means: FloatArray
+    cell_means: Floats
     """(L1, L2, ...) mean score of each combination of levels."""
     n_sets: int
     n_units: int
@@ -124,45 +123,47 @@ def decompose(
     n_subjects = len(np.unique(subject_of))
     several = n_subjects > 1
     units = _means_by(cells, subject_of) if several else cells
-    by_link = None
+    linked = None
     if table.links is not None and (several or links_of(table, members) is not None):
         weight = 1 / np.bincount(subject_of)[subject_of] / n_subjects
-        by_link = _sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[members])
+        linked = _effects(_sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[members]))
     means = units.mean(axis=0)
     total = float(((means - means.mean()) ** 2).sum())
-    effects = _effects(units)
-    linked, of_sets = (None, None) if by_link is None else (_effects(by_link), _effects(cells))
+    effects, of_sets = _effects(units), _effects(cells)
     terms = {}
     for place, chosen in enumerate(sorted(effects, key=lambda c: (len(c), c))):
         title = tuple(names[i] for i in chosen)
         labels = [" & ".join(combo) for combo in product(*(axes[i].names for i in chosen))]
         outside = prod(shape) / prod(shape[i] for i in chosen)
         shared = None
-        if linked is not None and of_sets is not None:
-            shared = _shared(table, members, linked[chosen], of_sets[chosen], effects[chosen], level)
+        if linked is not None:
+            columns = zip(_flat(of_sets[chosen]).T, _flat(effects[chosen]).T, strict=True)
+            each = [Units(table, members, own, mean) for own, mean in columns]
+            errors = [0.0 if term.links is None else term.least_error(level) for term in each]
+            shared = _Shared(_flat(linked[chosen]), np.array(errors))
         terms[":".join(title)] = _term(
             title, effects[chosen], labels, outside, total, draws, seed + place, level, shared
         )
     return Decomposition(terms, means, len(cells), len(units), table.dropped)
 
 
-def _means_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
+def _means_by(cells: Floats, keys: NDArray[np.int64]) -> Floats:
     counts = np.unique(keys, return_counts=True)[1].reshape(-1, *([1] * (cells.ndim - 1)))
     return np.asarray(_sums_by(cells, keys) / counts)
 
 
-def _sums_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
+def _sums_by(cells: Floats, keys: NDArray[np.int64]) -> Floats:
     _, codes = np.unique(keys, return_inverse=True)
     sums = np.zeros((int(codes.max()) + 1, *cells.shape[1:]))
     np.add.at(sums, codes, cells)
     return sums
 
 
-def _effects(units: FloatArray) -> dict[tuple[int, ...], FloatArray]:
+def _effects(units: Floats) -> dict[tuple[int, ...], Floats]:
     """For every choice of axes, (units, levels...) its effect: the marginal mean less all smaller terms."""
     n_axes = units.ndim - 1
-    effects: dict[tuple[int, ...], FloatArray] = {}
-    terms: dict[tuple[int, ...], FloatArray] = {(): units.mean(axis=tuple(range(1, n_axes + 1)), keepdims=True)}
+    effects: dict[tuple[int, ...], Floats] = {}
+    terms: dict[tuple[int, ...], Floats] = {(): units.mean(axis=tuple(range(1, n_axes + 1)), keepdims=True)}
     for size in range(1, n_axes + 1):
         for chosen in combinations(range(n_axes), size):
             others = tuple(i + 1 for i in range(n_axes) if i not in chosen)
@@ -179,33 +180,20 @@ def _effects(units: FloatArray) -> dict[tuple[int, ...], FloatArray]:
 class _Shared:
     """What linked sets have in common, of one term."""
 
-    by_link: FloatArray
+    by_link: Floats
     """(L, levels) what the sets of each link add to the mean effects."""
-    errors: FloatArray
+    errors: Floats
     """(levels,) the least standard error of the mean effects."""
 
 
-def _shared(
-    table: GapCells,
-    members: NDArray[np.intp],
-    by_link: FloatArray,
-    of_sets: FloatArray,
-    of_units: FloatArray,
-    level: float,
-) -> _Shared:
-    """From the effects of links, of the sets ``members`` and of units, (n, levels...) each."""
-    linked, units = by_link.reshape(len(by_link), -1), of_units.reshape(len(of_units), -1)
-    errors = np.zeros(units.shape[1])
-    if links_of(table, members) is not None:
-        every = np.full((len(table.subjects), len(errors)), np.nan)
-        every[members] = of_sets.reshape(len(members), -1)
-        errors[:] = [least_error(table, every[:, i], members, units[:, i], level) for i in range(len(errors))]
-    return _Shared(linked, errors)
+def _flat(effects: Floats) -> Floats:
+    """(n, levels) the same with all combinations of levels side by side."""
+    return effects.reshape(len(effects), -1)
 
 
 def _term(
     title: tuple[str, ...],
-    effects: FloatArray,
+    effects: Floats,
     labels: Sequence[str],
     outside: float,
     total: float,
@@ -214,7 +202,7 @@ def _term(
     level: float,
     shared: _Shared | None,
 ) -> Term:
-    flat = effects.reshape(len(effects), -1)
+    flat = _flat(effects)
     mean = flat.mean(axis=0)
     levels = dict(zip(labels, _levels(flat, draws, seed, level, shared), strict=True))
     rng = np.random.default_rng(seed)
@@ -240,7 +228,7 @@ def _term(
     return Term(title, mean.reshape(effects.shape[1:]), levels, size, share)
 
 
-def _levels(effects: FloatArray, draws: int, seed: int, level: float, shared: _Shared | None) -> Iterator[Estimate]:
+def _levels(effects: Floats, draws: int, seed: int, level: float, shared: _Shared | None) -> Iterator[Estimate]:
     """The mean of each column of ``effects`` (units, levels), with interval and sign-flip test."""
     test = sign_flip(effects, draws=draws, seed=seed)
     p_value, null_sd, errors = test.p_value, test.null_sd, np.zeros(effects.shape[1])
@@ -271,7 +259,7 @@ BLOCK = 4_000_000
 """So many signs are drawn at a time."""
 
 
-def _flipped_sizes(parts: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+def _flipped_sizes(parts: Floats, draws: int, rng: np.random.Generator) -> Floats:
     """(draws,) the root mean square of the sums of ``parts`` (n, levels) under random signs."""
     # a random word makes four int8: blocks of four rows leave none over, and draw what one large table would
     step = max(4, BLOCK // len(parts) // 4 * 4)

@@ -26,27 +26,16 @@ so that noise alone gives 0 on average, before the root.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as sps
 
+from equipoise.measure.arrays import Floats
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
-from equipoise.measure.counterfactual.units import (
-    covaried,
-    error_of_mean,
-    flip_test,
-    independent_units,
-    links_of,
-    parts_of,
-    repeated,
-    share_interval,
-    t_interval,
-    units_of,
-    why_no_interval,
-)
+from equipoise.measure.counterfactual.units import Units, parts_of, repeated, share_interval, t_interval
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
@@ -66,8 +55,6 @@ __all__ = [
     "standard_gap_sizes",
     "standard_gaps",
 ]
-
-FloatArray = NDArray[np.float64]
 
 PIVOTS = 4000
 """Draws of the pivots behind the interval of a size."""
@@ -117,33 +104,18 @@ def standard_gaps(
     """
     if not cells.spread.measurable:
         return []
-    rows = []
-    for pair in cells.pairs():
-        for subject, members in parts_of(cells, pair, by_subject):
-            units = units_of(cells, pair.gaps, members, whole=subject is None)
-            test = flip_test(cells, pair.gaps, members, units, draws, seed)
-            value = float(units.mean()) / cells.spread.value
-            error = error_of_mean(cells, pair.gaps, members, units) / cells.spread.value
-            spread_part = covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
-            total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
-            few = independent_units(cells, members, units)
-            interval = t_interval(value, total, few, level) if error > 0 and few > 1 else None
-            low, high = interval or (None, None)
-            notes = () if interval else (why_no_interval(cells, members, units),)
-            estimate = Estimate(
-                value,
-                low,
-                high,
-                null_mean=0.0,
-                null_sd=test[1] / cells.spread.value,
-                p_value=test[0],
-                n=len(units),
-                n_groups=2,
-                dropped=_dropped(cells, pair, subject),
-                notes=(*_told(cells, members, units), *notes),
-                level=level,
-            )
-            rows.append(SizedGap("standard_gap", subject, pair.first, pair.second, estimate))
+    rows, scale = [], cells.spread.value
+    for pair, subject, members in parts_of(cells, by_subject):
+        units = Units.of(cells, pair.gaps, members, whole=subject is None)
+        p_value, null_sd = units.flip_test(draws, seed)
+        value, error = float(units.values.mean()) / scale, units.error / scale
+        spread_part = units.spread_part() if subject is None else (value * cells.spread.error / 2) ** 2
+        total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
+        few = units.independent
+        interval = t_interval(value, total, few, level) if error > 0 and few > 1 else None
+        estimate = Estimate(value, null_mean=0.0, null_sd=null_sd / scale, p_value=p_value, level=level)
+        notes = (f"spread {scale:.4g}", *_told(units))
+        rows.append(_signed("standard_gap", pair, subject, units, interval, estimate, notes))
     return rows
 
 
@@ -171,30 +143,37 @@ def outranks(
     values as would be as certain (see ``share_interval``), so it stays inside [0, 1].
     """
     rows = []
-    for pair in cells.pairs():
-        for subject, members in parts_of(cells, pair, by_subject):
-            units = units_of(cells, pair.wins, members, whole=subject is None)
-            test = flip_test(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
-            value = float(units.mean())
-            error = error_of_mean(cells, pair.wins, members, units)
-            interval = share_interval(value, error, independent_units(cells, members, units), level)
-            low, high = interval or (None, None)
-            notes = () if interval else (why_no_interval(cells, members, units),)
-            estimate = Estimate(
-                value,
-                low,
-                high,
-                null_mean=0.5,
-                null_sd=test[1],
-                p_value=test[0],
-                n=len(units),
-                n_groups=2,
-                dropped=_dropped(cells, pair, subject),
-                notes=(*_told(cells, members, units, spread=False), *notes),
-                level=level,
-            )
-            rows.append(SizedGap("outranks", subject, pair.first, pair.second, estimate))
+    for pair, subject, members in parts_of(cells, by_subject):
+        units = Units.of(cells, pair.wins, members, whole=subject is None)
+        p_value, null_sd = units.flip_test(draws, seed, about=0.5)
+        value = float(units.values.mean())
+        interval = share_interval(value, units.error, units.independent, level)
+        estimate = Estimate(value, null_mean=0.5, null_sd=null_sd, p_value=p_value, level=level)
+        rows.append(_signed("outranks", pair, subject, units, interval, estimate, _told(units)))
     return rows
+
+
+def _signed(
+    metric: str,
+    pair: PairOfSets,
+    subject: str | None,
+    units: Units,
+    interval: tuple[float, float] | None,
+    estimate: Estimate,
+    notes: tuple[str, ...],
+) -> SizedGap:
+    """The row of a mean over units, with its interval or the reason why there is none."""
+    low, high = interval or (None, None)
+    whole = replace(
+        estimate,
+        ci_low=low,
+        ci_high=high,
+        n=len(units),
+        n_groups=2,
+        dropped=_dropped(units.cells, pair, subject),
+        notes=notes if interval else (*notes, units.why_no_interval()),
+    )
+    return SizedGap(metric, subject, pair.first, pair.second, whole)
 
 
 @metric(
@@ -228,22 +207,20 @@ def standard_gap_sizes(
     if not cells.spread.measurable:
         return []
     rows = []
-    for pair in cells.pairs():
-        for subject, members in parts_of(cells, pair, by_subject):
-            kept = repeated(cells, members)
-            if not kept.size:
-                continue
-            alone = subject is not None or len(np.unique(cells.subjects[kept])) == 1
-            estimate = _size(cells, pair, kept, alone, draws, seed, level)
-            lost = len(np.unique(cells.subjects[members])) - len(np.unique(cells.subjects[kept]))
-            note = f"{lost} subjects with one set left out" if lost else ""
-            rows.append(
-                SizedGap("standard_gap_size", subject, pair.first, pair.second, estimate.with_notes(note)),
-            )
+    for pair, subject, members in parts_of(cells, by_subject):
+        kept = repeated(cells, members)
+        if not kept.size:
+            continue
+        n_kept = len(np.unique(cells.subjects[kept]))
+        units = Units.of(cells, pair.gaps, kept, whole=subject is None)
+        estimate = _size(pair, units, subject is not None or n_kept == 1, draws, seed, level)
+        lost = len(np.unique(cells.subjects[members])) - n_kept
+        note = f"{lost} subjects with one set left out" if lost else ""
+        rows.append(SizedGap("standard_gap_size", subject, pair.first, pair.second, estimate.with_notes(note)))
     return rows
 
 
-def squared_gaps(cells: GapCells, pair: PairOfSets) -> FloatArray:
+def squared_gaps(cells: GapCells, pair: PairOfSets) -> Floats:
     """(subjects,) the square of each subject's standard gap without noise; NaN with fewer than two sets.
 
     The product of the gaps of two different sets, averaged over all pairs of sets: it may be below 0.
@@ -251,35 +228,31 @@ def squared_gaps(cells: GapCells, pair: PairOfSets) -> FloatArray:
     members = repeated(cells, np.flatnonzero(pair.usable))
     squared = np.full(len(cells.subject_names), np.nan)
     if members.size and cells.spread.measurable:
-        codes, squares = _products(cells, pair.gaps, members, np.ones((1, len(members))))
+        units = Units.of(cells, pair.gaps, members, whole=True)
+        codes, squares = _products(units, np.ones((1, len(members))))
         squared[codes] = squares[0] / cells.spread.value**2
     return squared
 
 
-def _size(
-    cells: GapCells, pair: PairOfSets, kept: NDArray[np.intp], alone: bool, draws: int, seed: int, level: float
-) -> Estimate:
-    scale = cells.spread.value
-    codes, squares = _products(cells, pair.gaps, kept, np.ones((1, len(kept))))
+def _size(pair: PairOfSets, units: Units, alone: bool, draws: int, seed: int, level: float) -> Estimate:
+    """The size of a gap over several subjects, or of one ``alone``, whose units are its sets."""
+    cells, scale = units.cells, units.cells.spread.value
+    codes, squares = _products(units, np.ones((1, len(units.members))))
     square = float(squares.mean())
-    null = np.concatenate(
-        [_products(cells, pair.gaps, kept, s)[1].mean(axis=1) for s in _flips(cells, kept, draws, seed)]
-    )
+    null = np.concatenate([_products(units, signs)[1].mean(axis=1) for signs in _flips(units, draws, seed)])
     sizes = np.sqrt(np.maximum(null, 0.0)) / scale
     interval: tuple[float, float] | None
     if alone:
-        gaps = pair.gaps[kept]
-        p: float = flip_test(cells, pair.gaps, kept, gaps, FLIPS, seed)[0]
-        of_mean, few = error_of_mean(cells, pair.gaps, kept, gaps), independent_units(cells, kept, gaps)
-        error = float(np.hypot(of_mean / scale, gaps.mean() / scale * cells.spread.error / 2))
-        interval = size_of(*t_interval(float(gaps.mean()) / scale, error, few, level)) if few > 1 else None
+        p: float = units.flip_test(FLIPS, seed)[0]
+        mean, few = units.values.mean(), units.independent
+        error = float(np.hypot(units.error / scale, mean / scale * cells.spread.error / 2))
+        interval = size_of(*t_interval(float(mean) / scale, error, few, level)) if few > 1 else None
     else:
         p = p_values(square, null, rng=seed).value
-        interval = _size_interval(cells, pair, kept, seed, level)
+        interval = _size_interval(pair, units, seed, level)
     low, high = interval or (None, None)
-    n = len(kept) if alone else len(codes)
     what = "absolute gap" if alone else "root mean square over subjects"
-    notes = [f"{what} without noise; the interval is that of the true size"]
+    notes = [*_told(units), f"{what} without noise; the interval is that of the true size"]
     if interval is None:
         notes.append(no_interval("too few independent units, or all alike"))
     return Estimate(
@@ -289,17 +262,15 @@ def _size(
         null_mean=float(sizes.mean()),
         null_sd=float(sizes.std()),
         p_value=p,
-        n=n,
+        n=len(units),
         n_groups=2,
         dropped=_dropped(cells, pair, cells.subject_names[codes[0]] if alone else None),
-        notes=(*_told(cells, kept, np.zeros(n)), *notes),
+        notes=(f"spread {scale:.4g}", *notes),
         level=level,
     )
 
 
-def squared_pivots(
-    cells: GapCells, pair: PairOfSets, seed: int = 0, normals: FloatArray | None = None
-) -> FloatArray | None:
+def squared_pivots(cells: GapCells, pair: PairOfSets, seed: int = 0, normals: Floats | None = None) -> Floats | None:
     """(PIVOTS,) draws that are to the squared size what a t interval's are to a mean; ``None`` where there are none.
 
     Generalised pivots (Weerahandi 1993) for mean² + variance - noise over subjects, centred so that they have no bias,
@@ -309,7 +280,7 @@ def squared_pivots(
     kept = repeated(cells, np.flatnonzero(pair.usable))
     if not cells.spread.measurable or len(np.unique(cells.subjects[kept])) < 2:
         return None
-    moments = _scatter(cells, pair.gaps, kept)
+    moments = _scatter(Units.of(cells, pair.gaps, kept, whole=True))
     if moments is None:
         return None
     n, centre, variance, noise, free, shared = moments
@@ -327,58 +298,50 @@ def squared_pivots(
     return np.asarray(squares / yardstick)
 
 
-def _scatter(
-    cells: GapCells, gaps: FloatArray, kept: NDArray[np.intp]
-) -> tuple[int, float, float, float, float, float] | None:
+def _scatter(units: Units) -> tuple[int, float, float, float, float, float] | None:
     """Of subjects: how many, mean and variance of their gaps, noise and its degrees of freedom, what links add."""
-    mine, subject = gaps[kept], np.unique(cells.subjects[kept], return_inverse=True)[1]
+    means, subject = units.values, np.unique(units.cells.subjects[units.members], return_inverse=True)[1]
     counts = np.bincount(subject)
-    means = np.bincount(subject, mine) / counts
-    noise = np.bincount(subject, (mine - means[subject]) ** 2) / ((counts - 1) * counts)
+    noise = np.bincount(subject, (units.of_sets - means[subject]) ** 2) / ((counts - 1) * counts)
     n, variance = len(means), float(means.var(ddof=1))
     if variance <= 0 or noise.sum() <= 0:
         return None
     free = float(noise.sum() ** 2 / (noise**2 / (counts - 1)).sum())
-    shared = max(0.0, error_of_mean(cells, gaps, kept, means) ** 2 - variance / n)
+    shared = max(0.0, units.error**2 - variance / n)
     return n, float(means.mean()), variance, float(noise.mean()), free, shared
 
 
-def _size_interval(
-    cells: GapCells, pair: PairOfSets, kept: NDArray[np.intp], seed: int, level: float
-) -> tuple[float, float] | None:
-    squares, moments = squared_pivots(cells, pair, seed), _scatter(cells, pair.gaps, kept)
+def _size_interval(pair: PairOfSets, units: Units, seed: int, level: float) -> tuple[float, float] | None:
+    squares, moments = squared_pivots(units.cells, pair, seed), _scatter(units)
     if squares is None or moments is None:
         return None
     n, centre, variance, _, _, shared = moments
     low, high = np.quantile(squares, [(1 - level) / 2, (1 + level) / 2])
     # no size is below that of the mean gap, so neither is its upper limit
     reach = abs(centre) + float(t_quantile((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
-    high = max(high, (reach / cells.spread.value) ** 2)
+    high = max(high, (reach / units.cells.spread.value) ** 2)
     return float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
 
 
-def _flips(cells: GapCells, kept: NDArray[np.intp], draws: int, seed: int) -> Iterator[FloatArray]:
-    """Blocks (r, len(kept)) of signs, the same for linked sets."""
-    codes = links_of(cells, kept)
-    n_units = len(kept) if codes is None else int(codes.max()) + 1
+def _flips(units: Units, draws: int, seed: int) -> Iterator[Floats]:
+    """Blocks (r, sets) of signs, the same for linked sets."""
+    n, codes = len(units.members), units.links
+    n_coins = n if codes is None else int(codes.max()) + 1
     rng = np.random.default_rng(seed)
-    step = max(1, 1_000_000 // max(len(kept), 1))
+    step = max(1, 1_000_000 // max(n, 1))
     for start in steps(range(0, draws, step)):
-        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, draws - start), n_units), dtype=np.int8)
+        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, draws - start), n_coins), dtype=np.int8)
         yield np.asarray(signs if codes is None else signs[:, codes], dtype=np.float64)
 
 
-def _products(
-    cells: GapCells, gaps: FloatArray, kept: NDArray[np.intp], signs: FloatArray
-) -> tuple[NDArray[np.int64], FloatArray]:
+def _products(units: Units, signs: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Numbers of the subjects, and (r, subjects) the mean product of the gaps of two different sets under ``signs``."""
-    mine = gaps[kept]
-    subjects, codes = np.unique(cells.subjects[kept], return_inverse=True)
+    subjects, codes = np.unique(units.cells.subjects[units.members], return_inverse=True)
     counts = np.bincount(codes)
-    member = np.zeros((len(kept), len(subjects)))
-    member[np.arange(len(kept)), codes] = mine
+    member = np.zeros((len(codes), len(subjects)))
+    member[np.arange(len(codes)), codes] = units.of_sets
     sums = signs @ member
-    own = np.bincount(codes, mine**2)
+    own = np.bincount(codes, units.of_sets**2)
     return subjects, np.asarray((sums**2 - own) / (counts * (counts - 1)))
 
 
@@ -389,12 +352,10 @@ def _dropped(cells: GapCells, pair: PairOfSets, subject: str | None) -> dict[str
     return {f"set without {pair.first} or {pair.second}": int(lost.sum())}
 
 
-def _told(cells: GapCells, members: NDArray[np.intp], units: FloatArray, *, spread: bool = True) -> tuple[str, ...]:
+def _told(units: Units) -> tuple[str, ...]:
     notes = []
-    if spread:
-        notes.append(f"spread {cells.spread.value:.4g}")
-    if len(units) < len(members):
-        notes.append(f"n is subjects, of {len(members)} sets")
-    if links_of(cells, members) is not None:
+    if len(units) < len(units.members):
+        notes.append(f"n is subjects, of {len(units.members)} sets")
+    if units.links is not None:
         notes.append("linked sets flip together")
     return tuple(notes)

@@ -26,7 +26,6 @@ __all__ = [
     "finite_rows",
     "group_counts",
     "group_totals",
-    "occurrence",
     "ranked_lists",
 ]
 
@@ -78,26 +77,6 @@ def group_counts(ranked: NDArray[np.integer], n_groups: int) -> NDArray[np.int64
 def group_totals(labels: Labels, group: int) -> NDArray[np.int64]:
     """(..., T) how many of ``group`` are in each prefix."""
     return np.asarray(np.cumsum(labels == group, axis=-1))
-
-
-def occurrence(labels: Labels) -> NDArray[np.int64]:
-    """(..., T) the number of each image within its group, from 1; what negative labels get means nothing.
-
-    One stable sort by label puts each group's images in a run; an image's place in its run is its number.
-
-    >>> occurrence(np.array([[0, 1, 0, 0, 1]])).tolist()
-    [[1, 1, 2, 3, 2]]
-    """
-    small = labels.astype(np.int16) if labels.max() < 2**15 else labels
-    order = np.argsort(small, axis=-1, kind="stable")
-    run = np.take_along_axis(small, order, axis=-1)
-    place = np.arange(labels.shape[-1])
-    starts = np.zeros(labels.shape, dtype=np.int64)
-    starts[..., 1:] = np.where(run[..., 1:] != run[..., :-1], place[1:], 0)
-    number = place - np.maximum.accumulate(starts, axis=-1) + 1
-    out = np.empty(labels.shape, dtype=np.int64)
-    np.put_along_axis(out, order, number, axis=-1)
-    return out
 
 
 Floats = NDArray[Any]

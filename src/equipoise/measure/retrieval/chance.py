@@ -111,7 +111,6 @@ def chance(
         raise InputError("kind='within_set' needs sets: the counterfactual set of each image")
     if chosen != "within_set" and (strata is not None or links is not None):
         raise InputError("strata and links say how labels move inside sets; give sets too")
-    notes: tuple[str, ...] = ()
     if chosen == "random_ranking":
         return _random(found, draws, seed)
     shuffles = _Shuffles(found, sets if chosen == "within_set" else None, strata, links)
@@ -305,16 +304,9 @@ def _exchange(
         raise InputError(
             f"strata has shape {level.shape} and type {level.dtype} for {n} images; give one whole number per image"
         )
-    return (
-        in_sets(
-            labels,
-            pools[mine],
-            keys_of(sets, n, "sets")[mine],
-            None if level is None else level[mine].astype(np.int64),
-            None if links is None else keys_of(links, n, "links")[mine],
-        ),
-        mine,
-    )
+    strata_of = None if level is None else level[mine].astype(np.int64)
+    linked = None if links is None else keys_of(links, n, "links")[mine]
+    return in_sets(labels, pools[mine], keys_of(sets, n, "sets")[mine], strata_of, linked), mine
 
 
 class _Relabelled:

@@ -159,7 +159,6 @@ class _Part:
     shared: int
     """Queries whose ties are shared out; 0 where they are broken."""
     all_equal: NDArray[np.bool_]
-    n_queries: int
 
 
 def _recipe(
@@ -240,7 +239,8 @@ def _evaluate_part(
         seen = _with_ties(seen, source, wants, candidates, order)
     ranking, for_pair = seen.rankings[0], seen.rankings[-1]
     at_k = ranking.indices[:, : recipe.k] if not recipe.extended else ranking.indices
-    pool_counts = _pool_counts(groups, candidates, source)
+    pool, _, counts = _pools(groups, candidates, source)
+    pool_counts = counts[pool]
     usable = np.flatnonzero(ranking.lengths > 0)
     short = int((ranking.lengths < recipe.k).sum())
     if short and recipe.variant.refuses_small_pools:
@@ -261,7 +261,6 @@ def _evaluate_part(
         int(_ties_at(ranking, recipe.k).sum()),
         int(_ties_within(ranking).sum()) if ties == "expected" else 0,
         ranking.all_equal(pool_counts.sum(axis=1))[usable],
-        source.n_queries,
     )
 
 
@@ -305,8 +304,7 @@ def _measured(
 ) -> tuple[dict[str, FloatArray], FloatArray | None]:
     if usable.size == 0:
         return {}, None
-    some = Ranking(ranking.indices[usable], ranking.scores[usable], ranking.left_out[usable], ranking.k)
-    pool = pool_counts[usable]
+    some, pool = ranking.some(usable), pool_counts[usable]
     ranked = some.labels(groups.labels)
     curve = None
     if recipe.looks_deep:
@@ -331,38 +329,30 @@ def _pair_values(
     return by_metric | pair_metrics(group_counts(ranked, groups.n_groups), (indices >= 0).sum(axis=1), recipe)
 
 
-def _pool_counts(groups: Groups, candidates: Candidates, source: Source) -> NDArray[np.int64]:
-    """(Q, G) labelled images of each group in each query's pool; own items are not taken out."""
+def _pools(groups: Groups, candidates: Candidates, source: Source) -> tuple[Numbers, Numbers | None, NDArray[np.int64]]:
+    """The pool of each query and of each image (``None``: all share one), and (P, G) labelled images of each pool.
+
+    A query's own items are not taken out.
+    """
     keys = candidates.checked(source.n_queries, source.n_images)
     if keys.query_pool is None or keys.image_pool is None:
-        return np.broadcast_to(groups.counts(), (source.n_queries, groups.n_groups))
+        return np.zeros(source.n_queries, dtype=np.int64), None, groups.counts()[None, :]
     n_pools = 1 + int(max(keys.query_pool.max(), keys.image_pool.max()))
-    return _counts_by_pool(groups, keys.image_pool, n_pools)[keys.query_pool]
-
-
-def _counts_by_pool(groups: Groups, image_pool: Numbers, n_pools: int) -> NDArray[np.int64]:
-    flat = image_pool[groups.defined] * groups.n_groups + groups.labels[groups.defined]
-    return np.bincount(flat, minlength=n_pools * groups.n_groups).reshape(n_pools, groups.n_groups)
+    flat = keys.image_pool[groups.defined] * groups.n_groups + groups.labels[groups.defined]
+    counts = np.bincount(flat, minlength=n_pools * groups.n_groups).reshape(n_pools, groups.n_groups)
+    return keys.query_pool, keys.image_pool, counts
 
 
 def _joined(
     parts: Sequence[_Part], groups: Groups, recipe: Recipe, candidates: Candidates, source: Source
 ) -> Retrieved:
     queries = np.concatenate([part.queries for part in parts])
-    n_queries = sum(part.n_queries for part in parts)
     if queries.size == 0:
         raise InputError("no query has a labelled image to retrieve; check the labels and the pools")
     used = [part for part in parts if part.queries.size]
     by_metric = {name: np.concatenate([part.found[name] for part in used]) for name in used[0].found}
     _refuse_nan(by_metric)
-    keys = candidates.checked(source.n_queries, source.n_images)
-    if keys.query_pool is None or keys.image_pool is None:
-        pool, image_pool = np.zeros(len(queries), dtype=np.int64), None
-        counts = groups.counts()[None, :]
-    else:
-        n_pools = 1 + int(max(keys.query_pool.max(), keys.image_pool.max()))
-        counts = _counts_by_pool(groups, keys.image_pool, n_pools)
-        pool, image_pool = keys.query_pool[queries], keys.image_pool
+    pool, image_pool, counts = _pools(groups, candidates, source)
     curves = [part.curve for part in used if part.curve is not None]
     ranks = [part.ranks for part in parts if part.ranks is not None]
     shown = [part.pair_indices for part in used if part.pair_indices is not None]
@@ -372,15 +362,15 @@ def _joined(
         queries=queries,
         groups=groups,
         recipe=recipe,
-        pool=pool,
+        pool=pool[queries],
         pool_counts=counts,
         indices=_stacked([part.indices for part in used]),
         pair_indices=_stacked(shown) if shown else None,
         image_pool=image_pool,
         ranks=np.concatenate(ranks) if ranks else None,
         mean_kl_curve=np.sum(curves, axis=0) / len(queries) if curves else None,
-        dropped={"query without a labelled image in its pool": n_queries - len(queries)},
-        notes=_notes(parts, recipe, n_queries, groups),
+        dropped={"query without a labelled image in its pool": source.n_queries - len(queries)},
+        notes=_notes(parts, recipe, source.n_queries, groups),
         all_equal=np.concatenate([part.all_equal for part in parts]),
         shared_ties=sum(part.shared for part in parts),
     )

@@ -170,13 +170,9 @@ def _all_at_most(pool: NDArray[np.int64], limits: NDArray[np.int64], size: int) 
         return 0.0
     rate = size / pool.sum()
     product = np.ones(1)
-    for (members, limit), times in zip(*_distinct_pairs(pool, limits), strict=True):
+    pairs, repeats = np.unique(np.stack([pool, limits], axis=1), axis=0, return_counts=True)
+    for (members, limit), times in zip(pairs.tolist(), repeats.tolist(), strict=True):
         terms = sps.binom.pmf(np.arange(limit + 1), members, rate)
         for _ in range(times):
             product = np.convolve(product, terms)[: size + 1]
     return float(product[size]) if len(product) > size else 0.0
-
-
-def _distinct_pairs(pool: NDArray[np.int64], limits: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
-    pairs, times = np.unique(np.stack([pool, limits], axis=1), axis=0, return_counts=True)
-    return [(int(members), int(limit)) for members, limit in pairs], times.tolist()

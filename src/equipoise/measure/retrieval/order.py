@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.arrays import occurrence
 from equipoise.measure.metric import Scope, metric
-from equipoise.measure.retrieval.blocks import discounts, group_totals, occurrence, ranked_lists
+from equipoise.measure.retrieval.blocks import discounts, group_totals, ranked_lists
 
 __all__ = [
     "attention",

@@ -19,9 +19,8 @@ from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import keys_of, shuffled_labels
-from equipoise.measure.stats.group_means import size_of
-from equipoise.measure.stats.group_range import mover_bounds, range_interval
-from equipoise.measure.stats.laws import normal_below, t_quantile
+from equipoise.measure.stats.group_range import ends_of, mover_bounds, range_interval, size_of
+from equipoise.measure.stats.laws import t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 from equipoise.pace import steps
@@ -347,11 +346,6 @@ class _Sorted:
             None if cell is None else of_clusters(cell, "cells of shuffle_within"),
         )
 
-    def by_group(
-        self, statistic: Statistic, weights: FloatArray, labels: NDArray[np.int64], kept: NDArray[np.intp]
-    ) -> FloatArray:
-        return np.stack([statistic(self.values, weights * (labels == group)) for group in kept], axis=1)
-
     def estimate(
         self, statistic: Statistic, group: int, draws: int, rng: np.random.Generator, level: float
     ) -> Estimate:
@@ -370,13 +364,8 @@ class _Sorted:
         if len(estimates) == 2:
             return size_of(*(independent_difference(estimates[0], estimates[1]) or (0.0, np.inf)))
         values = np.array([estimate.value for estimate in estimates])
-        by_level = [self.bounds(statistic, int(g), estimate) for g, estimate in zip(kept, estimates, strict=True)]
-
-        def ends(z: float) -> tuple[FloatArray, FloatArray]:
-            at = float(max(normal_below(z) - normal_below(-z), 1e-9))
-            pairs = np.array([bounds(at) for bounds in by_level])
-            return pairs[:, 0], pairs[:, 1]
-
+        pairs = zip(kept, estimates, strict=True)
+        ends = ends_of([self.bounds(statistic, int(g), estimate) for g, estimate in pairs])
         low, high = ends(1.0)
         error = (high - low) / 2
         shortest, longest = range_interval(values, np.diag(error**2), mover_bounds(values, ends), level=level)
@@ -410,8 +399,9 @@ class _Sorted:
         parts = []
         for start in steps(range(0, draws, step)):
             for block in self.shuffled(min(step, draws - start), rng):
-                values = self.by_group(statistic, np.ones((1, len(self.values))), block[:, self.clusters], kept)
-                parts.append(values.max(axis=1) - values.min(axis=1))
+                labels = block[:, self.clusters]
+                each = [statistic(self.values, (labels == group).astype(np.float64)) for group in kept]
+                parts.append(np.max(each, axis=0) - np.min(each, axis=0))
         return np.concatenate(parts)
 
     def shuffled(self, draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

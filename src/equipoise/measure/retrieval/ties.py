@@ -116,8 +116,7 @@ def expected_list_metrics(
     for places in _in_parts(ranking, labels, recipe.n_groups):
         rows = slice(start, start + len(places))
         start = rows.stop
-        pool = np.broadcast_to(pool_counts, (ranking.indices.shape[0], recipe.n_groups))[rows]
-        lists = SharedLists(places[..., 1:], ranking.lengths[rows], pool, recipe)
+        lists = SharedLists(places[..., 1:], ranking.lengths[rows], pool_counts[rows], recipe)
         parts.append(values_of(lists, recipe.of(pair=False)))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -126,6 +125,4 @@ def _in_parts(ranking: Ranking, labels: Labels, n_groups: int) -> Iterator[Float
     """The expected places of a few queries at a time: they are T times G numbers each."""
     step = max(1, 4_000_000 // max(1, ranking.indices.shape[1] * (n_groups + 1)))
     for start in range(0, len(ranking.indices), step):
-        part = slice(start, start + step)
-        some = Ranking(ranking.indices[part], ranking.scores[part], ranking.left_out[part], ranking.k)
-        yield expected_places(some, labels, n_groups)
+        yield expected_places(ranking.some(slice(start, start + step)), labels, n_groups)

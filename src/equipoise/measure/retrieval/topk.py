@@ -47,8 +47,8 @@ class Ranking:
         """(Q,) images tied with the last one that did not fit."""
         return np.asarray(self.left_out.sum(axis=1))
 
-    def some(self, queries: NDArray[Any]) -> Ranking:
-        """The ranking of some queries, by number or by a mask."""
+    def some(self, queries: NDArray[Any] | slice) -> Ranking:
+        """The ranking of some queries, by number, by a mask or as a slice."""
         return Ranking(self.indices[queries], self.scores[queries], self.left_out[queries], self.k)
 
     def all_equal(self, pool_sizes: NDArray[np.int64]) -> NDArray[np.bool_]:

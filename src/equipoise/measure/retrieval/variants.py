@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.arrays import occurrence
 from equipoise.measure.metric import METRICS
-from equipoise.measure.retrieval.blocks import discounts, occurrence, ranked_lists
+from equipoise.measure.retrieval.blocks import discounts, ranked_lists
 from equipoise.measure.retrieval.order import kl_curve
 from equipoise.measure.retrieval.skew import max_skew
 

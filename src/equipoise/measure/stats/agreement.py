@@ -6,6 +6,7 @@ All resample whole items, and only their counts: a thousand replicates are a few
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -229,15 +230,13 @@ def _estimate(value: float, draws: Floats, n: int, dropped: dict[str, int], leve
     notes: tuple[str, ...] = ()
     if len(usable) < len(draws):
         notes = (f"{len(draws) - len(usable)} of {len(draws)} resamples held one answer only and were left out",)
+    plain = Estimate(value, null_mean=0.0, n=n, dropped=dropped, notes=notes, level=level)
     if n < 2 or len(usable) < 2:
-        return Estimate(
-            value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, no_interval("one item")), level=level
-        )
+        return plain.with_notes(no_interval("one item"))
     low, high = np.quantile(usable, [(1 - level) / 2, (1 + level) / 2])
     if low == high:
-        why = no_interval("the resamples do not differ")
-        return Estimate(value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, why), level=level)
-    return Estimate(value, float(low), float(high), null_mean=0.0, n=n, dropped=dropped, notes=notes, level=level)
+        return plain.with_notes(no_interval("the resamples do not differ"))
+    return replace(plain, ci_low=float(low), ci_high=float(high))
 
 
 def _per_item_counts(codes: NDArray[np.intp], k: int) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import row_blocks
+from equipoise.measure.arrays import occurrence, row_blocks
 from equipoise.measure.groups import UNDEFINED, Groups
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "in_sets",
     "keys_of",
     "mostly_mixed",
+    "named_keys",
     "permuted_labels",
     "share_mixed",
     "shuffled_clusters",
@@ -80,10 +81,20 @@ def keys_of(values: ArrayLike, n: int, name: str) -> Codes:
     >>> keys_of(["b", "a", "b"], 3, "sets").tolist()
     [1, 0, 1]
     """
+    return named_keys(values, n, name)[1]
+
+
+def named_keys(values: ArrayLike, n: int, name: str) -> tuple[NDArray[Any], Codes]:
+    """:func:`keys_of` with the names that the numbers stand for.
+
+    >>> named_keys(["b", "a", "b"], 3, "sets")[0].tolist()
+    ['a', 'b']
+    """
     array = np.asarray(values)
     if array.shape != (n,):
         raise InputError(f"{name} has shape {array.shape} for {n} images; give one key per image")
-    return np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)[1].astype(np.int64)
+    names, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
+    return names, numbers.astype(np.int64)
 
 
 def codes(*keys: NDArray[Any]) -> Codes:
@@ -171,7 +182,7 @@ def in_sets(
         return _whole_sets(labels, pools, whole if links is None else links, level, cell, varied)
     still = int((~varied).sum())
     note = f"{still:,} of {n:,} images keep their label under chance: no partner that differs in it alone"
-    person = None if links is None else codes(links, level, labels, _occurrence(codes(cell, labels)))
+    person = None if links is None else codes(links, level, labels, occurrence(codes(cell, labels)))
     return Exchange(np.arange(n), labels, cell, person, (note,) if still else ())
 
 
@@ -210,17 +221,6 @@ def _first(unit: Codes) -> Codes:
     first = np.empty(int(unit.max(initial=-1)) + 1, dtype=np.int64)
     first[unit[::-1]] = np.arange(len(unit))[::-1]
     return first
-
-
-def _occurrence(key: Codes) -> Codes:
-    """(n,) the number of each entry among those with the same key, from 0, in the order given."""
-    order = np.argsort(key, kind="stable")
-    run = key[order]
-    place = np.arange(len(key))
-    starts = np.where(np.r_[True, run[1:] != run[:-1]], place, 0)
-    number = np.empty(len(key), dtype=np.int64)
-    number[order] = place - np.maximum.accumulate(starts)
-    return number
 
 
 def _signature(unit: Codes, place: Codes) -> Codes:

@@ -7,7 +7,7 @@ Its chance level is not 0: the largest of several noisy means always differs fro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,16 @@ from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import permuted_labels, shuffled_labels
-from equipoise.measure.stats.group_range import Bounds, PairErrors, mover_bounds, range_interval, size_of, t_bounds
-from equipoise.measure.stats.laws import normal_below, t_quantile
+from equipoise.measure.stats.group_range import (
+    Bounds,
+    PairErrors,
+    ends_of,
+    mover_bounds,
+    range_interval,
+    size_of,
+    t_bounds,
+)
+from equipoise.measure.stats.laws import t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 
@@ -118,16 +126,26 @@ def group_means(
     highest, lowest = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     if highest == lowest:  # all means equal: the gap is 0 between any two
         highest, lowest = list(means)[:2]
-    gap = _gap_estimate(numbers, groups, kept, keys, shuffle_within, permutations, seed, level)
+    within = None if shuffle_within is None else np.asarray(shuffle_within)
+    if within is not None and len(within) != len(numbers):
+        raise InputError(f"shuffle_within has {len(within)} entries for {len(numbers)} values")
+    rng = np.random.default_rng(seed)
+    observed, draws, moved = _observed_and_shuffled(numbers, groups, kept, keys, within, permutations, rng)
+    tests = p_values(observed, draws, rng=rng)
     low, high, why = gap_interval(numbers, groups, keys, share=share, level=level)
-    gap = replace(
-        gap,
-        ci_low=low,
-        ci_high=high,
+    gap = Estimate(
+        observed,
+        low,
+        high,
+        null_mean=float(draws.mean()),
+        null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
+        p_value=tests.value,
+        p_randomised=tests.randomised,
         n=int(groups.defined.sum()),
         n_groups=len(kept),
         dropped=dropped,
-        notes=(minus(highest, lowest), *gap.notes, *why),
+        notes=(minus(highest, lowest), *(() if moved else (STILL,)), *why),
+        level=level,
     )
     return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
 
@@ -180,11 +198,7 @@ def _share_bounds(
 ) -> tuple[Floats, Bounds]:
     """Covariance and bounds of shares: from the groups' own intervals where these stand apart or a group does not
     vary, t intervals where sets hold both groups and what they share cancels."""
-
-    def ends(z: float) -> tuple[Floats, Floats]:
-        intervals = np.array([bounds(float(max(normal_below(z) - normal_below(-z), 1e-9))) for bounds in by_group])
-        return intervals[:, 0], intervals[:, 1]
-
+    ends = ends_of(by_group)
     low, high = ends(1.0)
     still = np.diag(pairs.covariance) <= 1e-24
     covariance = pairs.covariance + np.diag(np.where(still, ((high - low) / 2) ** 2, 0.0))
@@ -198,43 +212,26 @@ def _share_bounds(
     return covariance, lambda z: np.asarray(np.where(by_t, paired(z), apart(z)))
 
 
-def _gap_estimate(
+def _observed_and_shuffled(
     values: Floats,
     groups: Groups,
     kept: list[int],
-    clusters: Any,
-    within: Any,
+    clusters: NDArray[Any] | None,
+    within: NDArray[Any] | None,
     permutations: int,
-    seed: int,
-    level: float,
-) -> Estimate:
+    rng: np.random.Generator,
+) -> tuple[float, Floats, bool]:
+    """The gap, (R,) that of shuffled labels, and whether any label moved."""
     defined = groups.defined
     place = np.full(groups.n_groups, -1)
     place[kept] = np.arange(len(kept))
     labels, numbers = place[groups.labels[defined]], values[defined]
-    if within is not None:
-        within = np.asarray(within)
-        if len(within) != len(values):
-            raise InputError(f"shuffle_within has {len(within)} entries for {len(values)} values")
-        within = within[defined]
-    keys = None if clusters is None else clusters[defined]
-    observed = float(_gaps(labels[None], numbers, len(kept))[0])
-    rng = np.random.default_rng(seed)
+    strata, keys = (None if given is None else given[defined] for given in (within, clusters))
     parts, moved = [], False
-    for block in shuffled_labels(labels, permutations, rng, within, keys):
+    for block in shuffled_labels(labels, permutations, rng, strata, keys):
         parts.append(_gaps(block, numbers, len(kept)))
         moved = moved or bool((block != labels).any())
-    draws = np.concatenate(parts)
-    tests = p_values(observed, draws, rng=rng)
-    return Estimate(
-        observed,
-        null_mean=float(draws.mean()),
-        null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
-        notes=() if moved else (STILL,),
-        level=level,
-    )
+    return float(_gaps(labels[None], numbers, len(kept))[0]), np.concatenate(parts), moved
 
 
 def _gaps(labels: NDArray[Any], values: Floats, n_groups: int) -> Floats:

@@ -6,7 +6,7 @@ it excludes the true 0 in two of five cases. Here every possible range is tested
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quanti
 __all__ = [
     "Bounds",
     "PairErrors",
+    "ends_of",
     "mover_bounds",
     "range_interval",
     "resampled_range",
@@ -197,6 +198,22 @@ def t_bounds(values: Floats, error: Floats, freedom: Floats | float) -> Bounds:
     """
     difference = values[:, None] - values
     return lambda z: np.asarray(difference + t_quantile(normal_below(z), freedom) * error)
+
+
+def ends_of(by_level: Sequence[Callable[[float], tuple[float, float]]]) -> Ends:
+    """The ends of the groups' own intervals at z, from each interval as a function of its level.
+
+    >>> low, high = ends_of([lambda level: (-level, level)])(1.0)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([-0.683], [0.683])
+    """
+
+    def ends(z: float) -> tuple[Floats, Floats]:
+        level = float(max(normal_below(z) - normal_below(-z), 1e-9))
+        intervals = np.array([interval(level) for interval in by_level])
+        return intervals[:, 0], intervals[:, 1]
+
+    return ends
 
 
 def mover_bounds(values: Floats, ends: Ends) -> Bounds:

@@ -214,9 +214,16 @@ def share_estimate(
     if len(outside):
         raise InputError(f"values[{outside[0]}] = {given[outside[0]]}: a share is between 0 and 1")
     if clusters is None and np.isin(given, (0.0, 1.0)).all():
-        return _binary_estimate(
-            given, null_value, alternative, level, n_groups=n_groups, dropped=dict(dropped or {}), notes=notes
+        n, hits = len(given), int(given.sum())
+        low, high = wilson_interval(hits, n, level=level)
+        binary = Estimate(
+            hits / n, low, high, n=n, n_groups=n_groups, dropped=dict(dropped or {}), notes=notes, level=level
         )
+        if null_value is None:
+            return binary
+        exact = min(1.0, float(sps.binomtest(hits, n, null_value, alternative=alternative).pvalue))
+        null_sd = float(np.sqrt(null_value * (1 - null_value) / n))
+        return replace(binary, null_mean=null_value, null_sd=null_sd, p_value=exact)
     interval = share_interval(given, clusters=clusters, level=level, method=method, seed=seed)
     estimate = summarise(
         given,
@@ -247,37 +254,6 @@ def _is_skewed(chance: float, n: int) -> bool:
     (False, False, True)
     """
     return abs(1 - 2 * chance) > 0.5 * float(np.sqrt(n * chance * (1 - chance)))
-
-
-def _binary_estimate(
-    values: Floats,
-    null_value: float | None,
-    alternative: Alternative,
-    level: float,
-    *,
-    n_groups: int | None,
-    dropped: Mapping[str, int],
-    notes: tuple[str, ...],
-) -> Estimate:
-    n, hits = len(values), int(values.sum())
-    low, high = wilson_interval(hits, n, level=level)
-    null_sd = p_value = None
-    if null_value is not None:
-        p_value = min(1.0, float(sps.binomtest(hits, n, null_value, alternative=alternative).pvalue))
-        null_sd = float(np.sqrt(null_value * (1 - null_value) / n))
-    return Estimate(
-        hits / n,
-        low,
-        high,
-        null_mean=null_value,
-        null_sd=null_sd,
-        p_value=p_value,
-        n=n,
-        n_groups=n_groups,
-        dropped=dropped,
-        notes=notes,
-        level=level,
-    )
 
 
 def normal_estimate(
