@@ -136,7 +136,7 @@ def test_contributions_add_up_to_the_mean_log_odds_and_ignore_what_every_caption
     always = table.set_index("word").loc["always"]
     assert abs(always["contribution"]) < 0.02
     assert table["contribution"].sum() > 0
-    assert not np.isnan(caption_scores(tokens, truth, 2, list(captions))).any()
+    assert not np.isnan(caption_scores(classifier("fast").read(tokens), truth, 2, list(captions))).any()
 
 
 def test_with_shuffled_labels_the_interval_covers_chance():

@@ -23,6 +23,7 @@ from equipoise.measure.captions.linear import NgramTable, fit_linear
 from equipoise.measure.captions.masking import MASK
 from equipoise.measure.captions.splits import Split, cross_fit_folds
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.models.caption_classifiers import CaptionReader
 
 __all__ = [
     "DOUBLED",
@@ -90,18 +91,17 @@ def word_contributions(
 
 
 def caption_scores(
-    tokens: Sequence[Sequence[str]], labels: NDArray[np.int64], groups: int, ids: Sequence[Hashable]
+    reader: CaptionReader, labels: NDArray[np.int64], groups: int, ids: Sequence[Hashable]
 ) -> NDArray[np.float64]:
-    """(n,) the LIC score of each caption by a linear classifier that was not trained on it."""
-    table = NgramTable.of(tokens)
-    scores = np.full(len(tokens), np.nan)
+    """(n,) the LIC score of each caption by a classifier of ``reader`` that was not trained on it."""
+    scores = np.full(len(labels), np.nan)
     splits = cross_fit_folds(labels.tolist(), FOLDS, 0, ids=ids)
-    for number, split in enumerate(splits):
-        model = fit_linear(table.counts[split.train], labels[split.train], groups)
-        scores[split.test] = lic_scores(model.probabilities(table.counts[split.test]), labels[split.test])
-        if number == 0:  # rows that balancing left out: no fold is trained on them
-            out = np.setdiff1d(np.arange(len(tokens)), np.concatenate([s.test for s in splits]))
-            scores[out] = lic_scores(model.probabilities(table.counts[out]), labels[out]) if len(out) else np.nan
+    out = np.setdiff1d(np.arange(len(labels)), np.concatenate([split.test for split in splits]))
+    for split in splits:
+        rows = np.concatenate([split.test, out])
+        out = out[:0]  # rows that balancing left out: no fold is trained on them, and the first one tests them
+        probabilities = reader.probabilities(split.train, labels[split.train], rows, groups, 0)
+        scores[rows] = lic_scores(probabilities, labels[rows])
     return scores
 
 
@@ -146,12 +146,11 @@ class LeftOut:
 
 def single_auc(probabilities: Floats, labels: NDArray[np.int64]) -> float:
     """How often a caption of group 1 has the higher score of a pair; equal scores count half; 0 beyond two groups."""
-    from scipy.stats import rankdata
-
     if probabilities.shape[1] != 2:
         return 0.0
-    ranks, ones = rankdata(probabilities[:, 1]), int(labels.sum())
-    return float((ranks[labels == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
+    ours, theirs = probabilities[labels == 1, 1], np.sort(probabilities[labels == 0, 1])
+    won, not_lost = (int(np.searchsorted(theirs, ours, side).sum()) for side in ("left", "right"))
+    return (won + not_lost) / 2 / (len(ours) * len(theirs))
 
 
 def leave_two_out(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from equipoise.measure.captions.lic import in_points, lic_chance, lic_scores
 from equipoise.measure.captions.masking import masked, tokens_of, vocabulary_of
 from equipoise.measure.captions.splits import Split, balanced_split, cross_fit_folds
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.models.caption_classifiers import CaptionClassifier, FastClassifier
+from equipoise.models.caption_classifiers import CaptionClassifier, CaptionReader, FastClassifier
 from equipoise.models.caption_classifiers import classifier as classifier_of
 from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
@@ -184,14 +184,18 @@ def measure_lic(
     auc = _classifier_score("auc", ours, main, refitted, halves, folds, 0.5) if len(names) == 2 else None
     if chosen.approximate:
         notes.insert(0, "classifier fast: a linear screen, an approximation of the published LSTM")
-    by_split = None if chosen.approximate else scores_over_splits(main, n)
+    scores, scored_by = None if chosen.approximate else scores_over_splits(main, n), chosen.id
+    if scores is None:
+        linear = FastClassifier()
+        reader = work.reader(ours) if chosen == linear else linear.read(ours.tokens)
+        scores, scored_by = caption_scores(reader, ours.labels, len(names), ids), linear.id
     per_caption = pd.DataFrame(
         {
             "image_id": ids,
             "caption": [captions[i] for i in ids],
             "group": [labels[i] for i in ids],
-            "score": caption_scores(ours.tokens, ours.labels, len(names), ids) if by_split is None else by_split,
-            "classifier": FastClassifier().id if by_split is None else chosen.id,
+            "score": scores,
+            "classifier": scored_by,
         }
     )
     return Lic(
@@ -227,6 +231,15 @@ class _Work:
     folds: int | None
     store: Path | None
     say: Callable[[str], None] | None
+    last: list[Any] = field(default_factory=list)
+    """The side that was read last, and its reader."""
+
+    def reader(self, side: Side) -> CaptionReader:
+        """The reader of one side's captions; one side after another is measured, so the last reader is kept."""
+        if not self.last or self.last[0] is not side:
+            self.last[:] = [side, self.chosen.read(side.tokens)]
+        reader: CaptionReader = self.last[1]
+        return reader
 
     def splits(self, side: Side, seed: int) -> tuple[Split, ...]:
         if self.folds is None:
@@ -236,16 +249,10 @@ class _Work:
     def runs(self, side: Side, seeds: Sequence[int]) -> pd.DataFrame:
         """One row per classifier of this side; when cross-fitted, with the captions it was tested on and their
         scores."""
-        reader = None
         rows: list[dict[str, Any]] = []
         for seed in steps(seeds):
             for number, split in enumerate(steps(self.splits(side, seed))):
-                kept = self._kept(side, side.labels, split, seed)
-                scores = self._read(kept)
-                if scores is None:
-                    reader = reader or self.chosen.read(side.tokens)
-                    scores = self._scores(reader, side.labels, split, seed)
-                    self._keep(kept, scores)
+                scores = self._scores(side, side.labels, split, seed)
                 row = {"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores}
                 rows.append({**row, "tested": split.test})
             if self.say is not None and not self.chosen.approximate:
@@ -256,7 +263,7 @@ class _Work:
         """What training on one fold less changes, for the first seeds; nothing where a classifier takes long to fit."""
         if not self.chosen.approximate or self.folds is None or self.folds < LEAST_FOLDS:
             return ()
-        reader = self.chosen.read(side.tokens)
+        reader = self.reader(side)
         return tuple(
             leave_two_out(reader, side.labels, self.splits(side, seed), self.groups, seed, runs[runs["seed"] == seed])
             for seed in seeds[:REFITTED]
@@ -266,10 +273,9 @@ class _Work:
         """A row for each half of the captions, cross-fitted on its own; none where a classifier takes long to fit."""
         if not self.chosen.approximate or self.folds is not None:
             return pd.DataFrame(columns=_RUN_COLUMNS)
-        reader = self.chosen.read(side.tokens)
 
         def means(splits: Sequence[Split]) -> list[float]:
-            scores = [self._scores(reader, side.labels, split, 0) for split in splits]
+            scores = [self._scores(side, side.labels, split, 0) for split in splits]
             return [float(np.mean([of[name] for of in scores])) for name in ("value", "accuracy", "auc")]
 
         table = half_means(means, side.labels.tolist(), ids=side.ids)
@@ -282,7 +288,6 @@ class _Work:
 
         One split at a time; with ``whole`` all folds of a cross-fitting, as one mean.
         """
-        reader = None
         rows = []
         splits = {seed: self.splits(side, seed) for seed in seeds[:times]}
         for turn in steps(range(times)):
@@ -292,15 +297,7 @@ class _Work:
             parts = [split.test for split in some] if whole else [some[0].train, some[0].test]
             for part in parts:  # each stays balanced
                 labels[part] = rng.permutation(labels[part])
-            per_split = []
-            for split in some:
-                path = self._kept(side, labels, split, seed)
-                scores = self._read(path)
-                if scores is None:
-                    reader = reader or self.chosen.read(side.tokens)
-                    scores = self._scores(reader, labels, split, seed)
-                    self._keep(path, scores)
-                per_split.append(scores)
+            per_split = [self._scores(side, labels, split, seed) for split in some]
             means = {
                 name: float(np.mean([split_scores[name] for split_scores in per_split]))
                 for name in ("value", "accuracy", "auc")
@@ -308,16 +305,25 @@ class _Work:
             rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **means})
         return pd.DataFrame(rows)
 
-    def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, Any]:
-        probabilities = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
-        right = labels[split.test]
+    def _scores(self, side: Side, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, Any]:
+        """What one classifier scores: kept from an earlier run, or trained now."""
+        path = self._kept(side, labels, split, seed)
+        if path is not None and path.exists():
+            kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return kept
+        train, right = split.train, labels[split.test]
+        probabilities = self.reader(side).probabilities(train, labels[train], split.test, self.groups, seed)
         by_caption = lic_scores(probabilities, right)
         scores: dict[str, Any] = {
             "value": float(by_caption.mean()),
             "accuracy": float((probabilities.argmax(axis=1) == right).mean()),
             "auc": single_auc(probabilities, right),
+            "scores": by_caption.tolist(),
         }
-        return {**scores, "scores": by_caption.tolist()}
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(scores).encode())
+        return scores
 
     def _kept(self, side: Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
         """Where these scores are kept: the name is a fingerprint of all that they depend on."""
@@ -330,19 +336,6 @@ class _Work:
             digest.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
             digest.update(labels[rows].astype("<i8").tobytes())
         return self.store / f"{digest.hexdigest()}.json"
-
-    @staticmethod
-    def _read(path: Path | None) -> dict[str, Any] | None:
-        if path is None or not path.exists():
-            return None
-        scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return scores
-
-    @staticmethod
-    def _keep(path: Path | None, scores: dict[str, Any]) -> None:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(scores).encode())
 
 
 def _over_captions(

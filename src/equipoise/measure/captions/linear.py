@@ -7,6 +7,7 @@ because on the richer captions of people a linear classifier learns more than an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -65,7 +66,8 @@ class LinearModel:
         from scipy import sparse
         from sklearn.preprocessing import normalize
 
-        return normalize(counts @ sparse.diags(self.idf), copy=False)
+        with _unchecked():
+            return normalize(counts @ sparse.diags(self.idf), copy=False)
 
     def probabilities(self, counts: Any) -> NDArray[np.float64]:
         """(n, groups) how likely each group is for each caption."""
@@ -74,7 +76,8 @@ class LinearModel:
     def of_features(self, features: Any) -> NDArray[np.float64]:
         """(n, groups) the same from weighted counts."""
         probabilities = np.zeros((features.shape[0], self.groups))
-        probabilities[:, self.regression.classes_] = self.regression.predict_proba(features)
+        with _unchecked():
+            probabilities[:, self.regression.classes_] = self.regression.predict_proba(features)
         return probabilities
 
     @property
@@ -115,13 +118,18 @@ def rarity(counts: Any) -> NDArray[np.float64]:
 
 def regress(features: Any, labels: NDArray[np.int64], groups: int) -> Any:
     """Logistic regression, to a precision at which LIC no longer moves by 0.1 points."""
-    from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
 
     two = groups == 2
     model = LogisticRegression(
         C=LOOSENESS, solver="liblinear" if two else "lbfgs", tol=1e-2 if two else 1e-4, max_iter=1000, random_state=0
     )
-    # hundreds of small fits: looking at settings and at our own counts would take a good part of the time
-    with config_context(assume_finite=True, skip_parameter_validation=True):
+    with _unchecked():
         return model.fit(features, labels)
+
+
+def _unchecked() -> AbstractContextManager[None]:
+    """Hundreds of small fits: looking at settings and at our own counts would take a good part of the time."""
+    from sklearn import config_context
+
+    return config_context(assume_finite=True, skip_parameter_validation=True)

@@ -261,7 +261,7 @@ def _names(groups: Groups, ids: Sequence[Hashable] | None) -> list[str]:
 def _drawn(
     labels: Groups | Sequence[Any], seed: int, ids: Sequence[Hashable] | None, least: int = LEAST_TO_SPLIT
 ) -> tuple[NDArray[np.uint64], list[Indices], int]:
-    """Every row's rank in the draw; of each group its first n_min rows in that order; n_min."""
+    """The rank in the draw of every row that has a group; of each group its first n_min rows in that order; n_min."""
     groups = _as_groups(labels)
     names = _names(groups, ids)
     if len(set(names)) < len(names):
@@ -277,7 +277,9 @@ def _drawn(
     if size < least:
         name = groups.names[smallest]
         raise InputError(f"group {name!r} has too few captions to split: {size}, need {least}")
-    ranks = _hashed(names, seed)
+    rows = np.flatnonzero(groups.labels >= 0)
+    ranks = np.zeros(len(names), dtype=np.uint64)
+    ranks[rows] = _hashed([names[row] for row in rows.tolist()], seed)
     drawn = [_by_rank(np.flatnonzero(groups.labels == g), ranks)[:size] for g in present]
     return ranks, drawn, size
 
@@ -292,8 +294,14 @@ def _as_groups(labels: Groups | Sequence[Any]) -> Groups:
 
 
 def _hashed(names: Sequence[str], seed: int | str) -> NDArray[np.uint64]:
-    digests = b"".join(blake2b(f"{seed}\x00{name}".encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    seeded = blake2b(f"{seed}\x00".encode(), digest_size=8)
+
+    def digest(name: str) -> bytes:
+        of_name = seeded.copy()  # a copy takes half the time of a new one
+        of_name.update(name.encode())
+        return of_name.digest()
+
+    return np.frombuffer(b"".join(map(digest, names)), dtype="<u8").astype(np.uint64)
 
 
 def _by_rank(rows: Indices, ranks: NDArray[np.uint64]) -> Indices:

@@ -85,9 +85,10 @@ class _FastReader:
     ) -> NDArray[np.float64]:
         key = train.tobytes() + test.tobytes()
         if key not in self.weighted:
-            model = LinearModel(rarity(self.table.counts[train]), None, groups)
-            first, last = (model.features(self.table.counts[rows]) for rows in (train, test))
-            self.weighted = {**dict(list(self.weighted.items())[-15:]), key: (model, first, last)}
+            trained, tested = self.table.counts[train], self.table.counts[test]
+            model = LinearModel(rarity(trained), None, groups)
+            made = model, model.features(trained), model.features(tested)
+            self.weighted = {**dict(list(self.weighted.items())[-15:]), key: made}
         model, first, last = self.weighted[key]
         return replace(model, regression=regress(first, labels, groups)).of_features(last)
 
