@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -236,16 +237,11 @@ class _Work:
     def runs(self, side: Side, seeds: Sequence[int]) -> pd.DataFrame:
         """One row per classifier of this side; when cross-fitted, with the captions it was tested on and their
         scores."""
-        reader = None
+        reader = cache(lambda: self.chosen.read(side.tokens))
         rows: list[dict[str, Any]] = []
         for seed in steps(seeds):
             for number, split in enumerate(steps(self.splits(side, seed))):
-                kept = self._kept(side, side.labels, split, seed)
-                scores = self._read(kept)
-                if scores is None:
-                    reader = reader or self.chosen.read(side.tokens)
-                    scores = self._scores(reader, side.labels, split, seed)
-                    self._keep(kept, scores)
+                scores = self._stored_scores(reader, side, side.labels, split, seed)
                 row = {"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores}
                 rows.append({**row, "tested": split.test})
             if self.say is not None and not self.chosen.approximate:
@@ -269,8 +265,7 @@ class _Work:
         reader = self.chosen.read(side.tokens)
 
         def means(splits: Sequence[Split]) -> list[float]:
-            scores = [self._scores(reader, side.labels, split, 0) for split in splits]
-            return [float(np.mean([of[name] for of in scores])) for name in ("value", "accuracy", "auc")]
+            return list(_means([self._scores(reader, side.labels, split, 0) for split in splits]).values())
 
         table = half_means(means, side.labels.tolist(), ids=side.ids)
         places = [(turn, half) for turn in range(len(table)) for half in (0, 1)]
@@ -282,7 +277,7 @@ class _Work:
 
         One split at a time; with ``whole`` all folds of a cross-fitting, as one mean.
         """
-        reader = None
+        reader = cache(lambda: self.chosen.read(side.tokens))
         rows = []
         splits = {seed: self.splits(side, seed) for seed in seeds[:times]}
         for turn in steps(range(times)):
@@ -292,19 +287,7 @@ class _Work:
             parts = [split.test for split in some] if whole else [some[0].train, some[0].test]
             for part in parts:  # each stays balanced
                 labels[part] = rng.permutation(labels[part])
-            per_split = []
-            for split in some:
-                path = self._kept(side, labels, split, seed)
-                scores = self._read(path)
-                if scores is None:
-                    reader = reader or self.chosen.read(side.tokens)
-                    scores = self._scores(reader, labels, split, seed)
-                    self._keep(path, scores)
-                per_split.append(scores)
-            means = {
-                name: float(np.mean([split_scores[name] for split_scores in per_split]))
-                for name in ("value", "accuracy", "auc")
-            }
+            means = _means([self._stored_scores(reader, side, labels, split, seed) for split in some])
             rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **means})
         return pd.DataFrame(rows)
 
@@ -312,37 +295,38 @@ class _Work:
         probabilities = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
         right = labels[split.test]
         by_caption = lic_scores(probabilities, right)
-        scores: dict[str, Any] = {
+        return {
             "value": float(by_caption.mean()),
             "accuracy": float((probabilities.argmax(axis=1) == right).mean()),
             "auc": single_auc(probabilities, right),
+            "scores": by_caption.tolist(),
         }
-        return {**scores, "scores": by_caption.tolist()}
 
-    def _kept(self, side: Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
-        """Where these scores are kept: the name is a fingerprint of all that they depend on."""
+    def _stored_scores(
+        self, reader: Callable[[], Any], side: Side, labels: NDArray[np.int64], split: Split, seed: int
+    ) -> dict[str, Any]:
+        """:meth:`_scores`, kept in the store under a fingerprint of all that they depend on, or read from there."""
         if self.store is None or isinstance(self.chosen, FastClassifier):
-            return None
+            return self._scores(reader(), labels, split, seed)
         settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}
         kind = [settings, seed, self.groups, *(() if self.folds is None else ("scores",))]
         digest = blake2b(json.dumps(kind, sort_keys=True).encode(), digest_size=16)
         for rows in (split.train, split.test):
             digest.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
             digest.update(labels[rows].astype("<i8").tobytes())
-        return self.store / f"{digest.hexdigest()}.json"
-
-    @staticmethod
-    def _read(path: Path | None) -> dict[str, Any] | None:
-        if path is None or not path.exists():
-            return None
-        scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        path = self.store / f"{digest.hexdigest()}.json"
+        if path.exists():
+            kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return kept
+        scores = self._scores(reader(), labels, split, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(scores).encode())
         return scores
 
-    @staticmethod
-    def _keep(path: Path | None, scores: dict[str, Any]) -> None:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(scores).encode())
+
+def _means(scores: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The means of several classifiers' scores."""
+    return {name: float(np.mean([of[name] for of in scores])) for name in ("value", "accuracy", "auc")}
 
 
 def _over_captions(
@@ -359,16 +343,16 @@ def _over_captions(
     """
     rows = np.concatenate(runs[0]["tested"].tolist())
     scores = np.mean([np.concatenate(run["scores"].tolist()) for run in runs], axis=0)
-    tables = [[np.stack([*left_out.value[0][None], *left_out.value[1]]) for left_out in some] for some in refitted]
+    tables = [[left_out["value"] for left_out in some] for some in refitted]
     means = [np.mean(some, axis=0) for some in zip(*tables, strict=True)]  # by repetition, over sides
     if minuend is not None:
         scores = np.concatenate(minuend[0]["scores"].tolist()) - scores
-        means = [np.stack([*o.value[0][None], *o.value[1]]) - m for o, m in zip(minuend[1], means, strict=True)]
+        means = [left_out["value"] - m for left_out, m in zip(minuend[1], means, strict=True)]
     return over_folds(
         scores,
         rows,
         side.labels[rows],
-        [(table[0], table[1:]) for table in means],
+        means,
         folds=int(runs[0]["split"].max()) + 1,
         null_value=null,
         bounds=bounds,
@@ -394,7 +378,7 @@ def _classifier_score(
         unit, of = rows, side.labels[rows]
     else:
         values, unit, of = runs[metric].to_numpy(float), np.arange(len(runs)), np.zeros(len(runs), dtype=np.int64)
-    tables = [left_out.of(metric) for left_out in refitted]
+    tables = [left_out[metric] for left_out in refitted]
     estimate = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
     return replace(estimate, n=n, n_groups=groups)
 
@@ -420,9 +404,8 @@ def _reference_chance(work: _Work, side: Side, seeds: Sequence[int], times: int)
 def _shuffles(
     work: _Work, ours: Side, seeds: Sequence[int], permutations: int | None
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    times = permutations
-    if times is None:
-        times = SHUFFLES["fast"] if work.chosen.approximate else SHUFFLES["other"]
+    usual = SHUFFLES["fast" if work.chosen.approximate else "other"]
+    times = usual if permutations is None else permutations
     if not times:
         return None, [
             f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
