@@ -287,7 +287,7 @@ def _independent(
 
 
 def _joint_draws(a: Path, b: Path, same: list[str]) -> dict[tuple[Any, ...], NDArray[np.float64]]:
-    """(R,) the difference of both audits' nulls in each draw, by what was measured: where both shuffled labels alike."""
+    """(R,) the difference of both audits' nulls in each draw, by what is measured, where both shuffled labels alike."""
     joined = read_draws(a).merge(read_draws(b), on=[*same, "shuffle", "n"], suffixes=("_a", "_b"))
     return {
         tuple(_plain(row[name]) for name in same): np.asarray(row["draws_a"]) - np.asarray(row["draws_b"])
