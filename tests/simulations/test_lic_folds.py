@@ -52,7 +52,7 @@ def cross_fitting(counts, labels, groups, splits, *, refit=True):
         scores.append(lic_scores(found, labels[split.test]))
         right = found.argmax(axis=1) == labels[split.test]
         runs.append({"value": scores[-1].mean(), "accuracy": right.mean(), "auc": 0.0})
-    table = leave_two_out(reader, labels, splits, groups, 0, pd.DataFrame(runs)).value if refit else None
+    table = leave_two_out(reader, labels, splits, groups, 0, pd.DataFrame(runs))["value"] if refit else None
     return np.concatenate(scores), table
 
 

@@ -136,10 +136,10 @@ def _by_query(a: Path, b: Path) -> Findings:
         raise InputError(f"{a} and {b} have no query in common; compare audits of the same suite and table")
     names = _names(first, second, a, b)
     findings = Findings(str(joined["suite"].iloc[0]), " - ".join(names))
-    shuffles, placebos = _JointShuffles(a, b, same), _placebos(a) | _placebos(b)
+    joint_draws, placebos = _joint_draws(a, b, same), _placebos(a) | _placebos(b)
     for _, some in stages(list(joined.groupby(same, dropna=False, sort=False))):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
-        joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
+        joint = joint_draws.get(tuple(keys[name] for name in same))
         clusters = _clusters(some)
         estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=clusters, draws=joint)
         means = _compared(names, float(some["value_a"].mean()), float(some["value_b"].mean()))
@@ -286,21 +286,13 @@ def _independent(
     )
 
 
-class _JointShuffles:
-    """Draws of both audits' nulls, where they shuffled the same labels alike."""
-
-    def __init__(self, a: Path, b: Path, same: list[str]) -> None:
-        keys = [*same, "shuffle", "n"]
-        first, second = read_draws(a), read_draws(b)
-        joined = first.merge(second, on=keys, suffixes=("_a", "_b"))
-        self._draws = {
-            tuple(_plain(row[name]) for name in same): np.asarray(row["draws_a"]) - np.asarray(row["draws_b"])
-            for row in joined.to_dict("records")
-        }
-
-    def of(self, key: tuple[Any, ...]) -> NDArray[np.float64] | None:
-        """(R,) the difference in each draw; ``None`` where the two audits shuffled other labels."""
-        return self._draws.get(key)
+def _joint_draws(a: Path, b: Path, same: list[str]) -> dict[tuple[Any, ...], NDArray[np.float64]]:
+    """(R,) the difference of both audits' nulls in each draw, by what is measured, where both shuffled labels alike."""
+    joined = read_draws(a).merge(read_draws(b), on=[*same, "shuffle", "n"], suffixes=("_a", "_b"))
+    return {
+        tuple(_plain(row[name]) for name in same): np.asarray(row["draws_a"]) - np.asarray(row["draws_b"])
+        for row in joined.to_dict("records")
+    }
 
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import atexit
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -32,6 +32,7 @@ __all__ = [
     "Balanced",
     "balance",
     "balance_layer",
+    "least_linked",
     "refuse_two_choices",
     "some_ids",
     "some_of",
@@ -354,7 +355,25 @@ def units_of(frame: pd.DataFrame, by: str) -> list[str]:
     """The name of the unit each row belongs to: rows that share a value of ``by``, a set or a source are one unit."""
     if by not in frame:
         raise InputError(f"the frame has no column {by!r} to split by; its columns are: {', '.join(map(str, frame))}")
-    ids = ids_of(frame)
+    # The smallest name leads a unit: values of ``by`` come before sets and ids, so that a unit is called the same
+    # whatever its rows and their order
+    ties = [f"2:{i}" for i in ids_of(frame)]
+    links: list[tuple[str, str]] = []
+    for column, kind in ((by, "0"), ("set_id", "1"), ("source_id", "2")):
+        if column in frame:
+            # a column that was asked for counts as it stands, also where two subjects have a set of one name
+            values = set_names(frame) if kind == "1" else frame[column].to_numpy(dtype=object)
+            cells = zip(ties, values, pd.isna(values), strict=True)
+            links += [(tie, f"{kind}:{value}") for tie, value, is_missing in cells if not is_missing]
+    return least_linked(ties, links)
+
+
+def least_linked(names: Iterable[str], links: Iterable[tuple[str, str]]) -> list[str]:
+    """For each of ``names`` the smallest of those that ``links`` tie it to, directly or through others.
+
+    >>> least_linked(["d", "b", "e"], [("d", "c"), ("b", "c")])
+    ['b', 'b', 'e']
+    """
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -363,18 +382,7 @@ def units_of(frame: pd.DataFrame, by: str) -> list[str]:
             name = parent[name]
         return name
 
-    def join(name: str, other: str) -> None:
-        low, high = sorted((root(name), root(other)))
+    for link in links:
+        low, high = sorted(map(root, link))
         parent[high] = low
-
-    # The smallest name leads a unit: values of ``by`` come before sets and ids, so that a unit is called the same
-    # whatever its rows and their order
-    ties = [f"2:{i}" for i in ids]
-    for column, kind in ((by, "0"), ("set_id", "1"), ("source_id", "2")):
-        if column in frame:
-            # a column that was asked for counts as it stands, also where two subjects have a set of one name
-            values = set_names(frame) if kind == "1" else frame[column].to_numpy(dtype=object)
-            for tie, value, is_missing in zip(ties, values, pd.isna(values), strict=True):
-                if not is_missing:
-                    join(tie, f"{kind}:{value}")
-    return [root(tie) for tie in ties]
+    return [root(name) for name in names]

@@ -8,8 +8,7 @@ Which words give the group away, and how much each caption does: by a linear cla
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ __all__ = [
     "OVER_SPLITS",
     "REFITTED",
     "TEST_SHARE",
-    "LeftOut",
     "caption_scores",
     "half_gaps",
     "half_table",
@@ -130,18 +128,9 @@ DOUBLED = "the interval takes twice the variance over captions, because refittin
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """One cross-fitting, refitted without each pair of folds: means of the folds, and without another fold (k, k)."""
-
-    value: tuple[Floats, Floats]
-    accuracy: tuple[Floats, Floats]
-    auc: tuple[Floats, Floats]
-
-    def of(self, metric: str) -> tuple[Floats, Floats]:
-        """The fold means and the means without another fold, of ``value``, ``accuracy`` or ``auc``."""
-        means: tuple[Floats, Floats] = getattr(self, metric)
-        return means
+LeftOut = Mapping[str, Floats]
+"""One cross-fitting refitted without each pair of folds, by ``value``, ``accuracy`` and ``auc``: (k + 1, k) the means
+of the folds, and below them those of each fold (row) without another one (column)."""
 
 
 def single_auc(probabilities: Floats, labels: NDArray[np.int64]) -> float:
@@ -170,15 +159,14 @@ def leave_two_out(
                 tables["value"][tested, other] = lic_scores(predicted, right).mean()
                 tables["accuracy"][tested, other] = (predicted.argmax(axis=1) == right).mean()
                 tables["auc"][tested, other] = single_auc(predicted, right)
-    means = {name: main[name].to_numpy(float) for name in tables}
-    return LeftOut(*((means[name], tables[name]) for name in ("value", "accuracy", "auc")))
+    return {name: np.vstack([main[name].to_numpy(float), table]) for name, table in tables.items()}
 
 
 def over_folds(
     scores: Floats,
     images: Any,
     groups: NDArray[np.int64],
-    refitted: Sequence[tuple[Floats, Floats]],
+    refitted: Sequence[Floats],
     *,
     folds: int,
     null_value: float,
@@ -187,12 +175,12 @@ def over_folds(
 ) -> Estimate:
     """The mean of out-of-fold ``scores``, with an interval for captioners like this one on images like these.
 
-    ``refitted``: means of folds with and without another fold, of one or several repetitions; where it is empty twice
+    ``refitted``: a table of :data:`LeftOut` for each of one or several repetitions; where it is empty twice
     the variance over captions is taken, which is what it comes to when all variation is between pairs of captions.
     """
     notes: tuple[str, ...] = ()
     if refitted and folds >= LEAST_FOLDS:
-        variance = float(np.mean([fold_variance(*some) for some in refitted]))
+        variance = float(np.mean([fold_variance(some[0], some[1:]) for some in refitted]))
         freedom = len(refitted) * (folds - 1)
     else:
         variance, freedom, notes = 2 * captions_variance(scores, images, groups), folds - 1, (DOUBLED,)

@@ -275,8 +275,7 @@ class _Work:
             return pd.DataFrame(columns=_RUN_COLUMNS)
 
         def means(splits: Sequence[Split]) -> list[float]:
-            scores = [self._scores(side, side.labels, split, 0) for split in splits]
-            return [float(np.mean([of[name] for of in scores])) for name in ("value", "accuracy", "auc")]
+            return list(_means([self._scores(side, side.labels, split, 0) for split in splits]).values())
 
         table = half_means(means, side.labels.tolist(), ids=side.ids)
         places = [(turn, half) for turn in range(len(table)) for half in (0, 1)]
@@ -297,11 +296,7 @@ class _Work:
             parts = [split.test for split in some] if whole else [some[0].train, some[0].test]
             for part in parts:  # each stays balanced
                 labels[part] = rng.permutation(labels[part])
-            per_split = [self._scores(side, labels, split, seed) for split in some]
-            means = {
-                name: float(np.mean([split_scores[name] for split_scores in per_split]))
-                for name in ("value", "accuracy", "auc")
-            }
+            means = _means([self._scores(side, labels, split, seed) for split in some])
             rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **means})
         return pd.DataFrame(rows)
 
@@ -338,6 +333,11 @@ class _Work:
         return self.store / f"{digest.hexdigest()}.json"
 
 
+def _means(scores: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The means of several classifiers' scores."""
+    return {name: float(np.mean([of[name] for of in scores])) for name in ("value", "accuracy", "auc")}
+
+
 def _over_captions(
     side: Side,
     runs: Sequence[pd.DataFrame],
@@ -352,16 +352,16 @@ def _over_captions(
     """
     rows = np.concatenate(runs[0]["tested"].tolist())
     scores = np.mean([np.concatenate(run["scores"].tolist()) for run in runs], axis=0)
-    tables = [[np.stack([*left_out.value[0][None], *left_out.value[1]]) for left_out in some] for some in refitted]
+    tables = [[left_out["value"] for left_out in some] for some in refitted]
     means = [np.mean(some, axis=0) for some in zip(*tables, strict=True)]  # by repetition, over sides
     if minuend is not None:
         scores = np.concatenate(minuend[0]["scores"].tolist()) - scores
-        means = [np.stack([*o.value[0][None], *o.value[1]]) - m for o, m in zip(minuend[1], means, strict=True)]
+        means = [left_out["value"] - m for left_out, m in zip(minuend[1], means, strict=True)]
     return over_folds(
         scores,
         rows,
         side.labels[rows],
-        [(table[0], table[1:]) for table in means],
+        means,
         folds=int(runs[0]["split"].max()) + 1,
         null_value=null,
         bounds=bounds,
@@ -387,7 +387,7 @@ def _classifier_score(
         unit, of = rows, side.labels[rows]
     else:
         values, unit, of = runs[metric].to_numpy(float), np.arange(len(runs)), np.zeros(len(runs), dtype=np.int64)
-    tables = [left_out.of(metric) for left_out in refitted]
+    tables = [left_out[metric] for left_out in refitted]
     estimate = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
     return replace(estimate, n=n, n_groups=groups)
 
@@ -413,9 +413,8 @@ def _reference_chance(work: _Work, side: Side, seeds: Sequence[int], times: int)
 def _shuffles(
     work: _Work, ours: Side, seeds: Sequence[int], permutations: int | None
 ) -> tuple[pd.DataFrame | None, list[str]]:
-    times = permutations
-    if times is None:
-        times = SHUFFLES["fast"] if work.chosen.approximate else SHUFFLES["other"]
+    usual = SHUFFLES["fast" if work.chosen.approximate else "other"]
+    times = usual if permutations is None else permutations
     if not times:
         return None, [
             f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"

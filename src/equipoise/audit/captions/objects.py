@@ -51,7 +51,7 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
             gaps.to_numpy(float),
             both["image_id"],
             np.unique(both["group"], return_inverse=True)[1],
-            [(a.value[0] - b.value[0], a.value[1] - b.value[1]) for a, b in refitted],
+            [a["value"] - b["value"] for a, b in refitted],
             folds=int(found.runs.loc[found.runs["side"] == "model", "split"].max()) + 1,
             null_value=0.0,
             bounds=(-1.0, 1.0),

@@ -13,6 +13,7 @@ import pandas as pd
 
 from equipoise.audit.captions.reading import image_name, is_empty, items_of, origin_name, read_records, suffix_of
 from equipoise.data.manifest import MANIFEST
+from equipoise.data.sampling import least_linked
 from equipoise.data.schema import AXES, schema_for
 from equipoise.errors import InputError, closest
 from equipoise.formatting import plural
@@ -338,25 +339,14 @@ def read_classifier_inputs(
 
 def _clusters(ids: Sequence[str], *files: ImageLabels) -> list[str] | None:
     """For each image the first, by name, of those it is linked with by sets and sources; ``None`` without any link."""
-    parents: dict[tuple[str, str], tuple[str, str]] = {}
-    known = set(ids)
-
-    def root(node: tuple[str, str]) -> tuple[str, str]:
-        while parents.setdefault(node, node) != node:
-            node = parents[node]
-        return node
-
-    for image in ids:
-        for file in files:
-            origin = file.sources.get(image)
-            links = [] if origin is None else [("image", origin_name(origin, file.source, known))]
-            links += [("set", file.sets[image])] if image in file.sets else []
-            for link in links:
-                parents[root(link)] = root(("image", image))
-    firsts: dict[tuple[str, str], str] = {}
-    for image in sorted(ids):
-        firsts.setdefault(root(("image", image)), image)
-    return [firsts[root(("image", image))] for image in ids] if len(firsts) < len(ids) else None
+    known, links = set(ids), list[tuple[str, str]]()
+    for file in files:
+        # an image of the audit comes before its origins elsewhere and its set: a unit is called by the first of these
+        origins = {i: origin_name(file.sources[i], file.source, known) for i in ids if i in file.sources}
+        links += [(f"0:{i}", f"{0 if origin in known else 1}:{origin}") for i, origin in origins.items()]
+        links += [(f"0:{i}", f"2:{file.sets[i]}") for i in ids if i in file.sets]
+    units = [unit.removeprefix("0:") for unit in least_linked([f"0:{i}" for i in ids], links)]
+    return units if len(set(units)) < len(ids) else None
 
 
 def _groups(shown: ImageLabels, said: ImageLabels, ids: Sequence[str]) -> tuple[dict[str, Groups], dict[str, Groups]]:

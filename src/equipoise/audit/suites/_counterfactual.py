@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,8 +55,8 @@ def signed_gap(
         raise InputError("values: a share is between 0 and 1")
     rng = np.random.default_rng(config.seed)
     shuffled = LabelShuffler(side.astype(np.int32), blocks)(config.draws, rng)
-    null = _difference(_sums(numbers, shuffled))
-    observed = float(_difference(_sums(numbers, side[None, :]))[0])
+    null = _differences(numbers, shuffled)
+    observed = float(_differences(numbers, side[None, :])[0])
     p = p_values(observed, null, alternative="two-sided", rng=rng)
     low, high, why = share_difference_interval(numbers, side, blocks, level=config.level)
     return Estimate(
@@ -73,16 +74,12 @@ def signed_gap(
     )
 
 
-def _sums(values: Floats, side: NDArray[np.integer] | NDArray[np.bool_]) -> Floats:
-    """(r, 4) sum and number of the first group's values, sum and number of the others'."""
-    there = np.asarray(side, dtype=np.float64)
+def _differences(values: Floats, sides: NDArray[np.integer] | NDArray[np.bool_]) -> Floats:
+    """(r,) mean of the first group's ``values`` minus that of the others', for each row of ``sides`` (r, n)."""
+    there = np.asarray(sides, dtype=np.float64)
     sums, counts = there @ values, there.sum(axis=1)
-    return np.stack([sums, counts, values.sum() - sums, there.shape[1] - counts], axis=1)
-
-
-def _difference(sums: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3])
+        return np.asarray(sums / counts - (values.sum() - sums) / (there.shape[1] - counts))
 
 
 def cells_of(
@@ -141,22 +138,26 @@ def _add_axis(findings: Findings, cells: GapCells, config: AuditConfig, keys: di
             for gap in measure(cells, by_subject=by_subject, seed=config.seed, level=config.level):
                 shown = replace(gap, estimate=gap.estimate.with_notes(note("placebo_axis"))) if placebo else gap
                 findings.add(shown, **keys)
-    _add_queries(findings, cells, keys, placebo=placebo)
-
-
-def _add_queries(findings: Findings, cells: GapCells, keys: dict[str, str], *, placebo: bool) -> None:
-    """Each subject's values, so that two audits can be compared subject by subject; a size is an absolute gap."""
     for pair in cells.pairs():
         values = {}
         if cells.spread.measurable:
-            gaps = cells.subject_means(pair.gaps) / cells.spread.value
-            values = {"standard_gap": gaps, "standard_gap_size": np.abs(gaps)}
+            values = _with_sizes("standard_gap", cells.subject_means(pair.gaps) / cells.spread.value)
         if not placebo:
             values["outranks"] = cells.subject_means(pair.wins)
-        for metric, numbers in values.items():
-            there = np.flatnonzero(~np.isnan(numbers))
-            names = [cells.subject_names[i] for i in there]
-            findings.add_queries(numbers[there], names, metric=metric, group=pair.name, **keys)
+        _add_values(findings, cells, values, group=pair.name, **keys)
+
+
+def _with_sizes(metric: str, gaps: Floats) -> dict[str, Floats]:
+    """Gaps and their sizes, which are the absolute gaps, by metric."""
+    return {metric: gaps, f"{metric}_size": np.abs(gaps)}
+
+
+def _add_values(findings: Findings, cells: GapCells, values: Mapping[str, Floats], **keys: str) -> None:
+    """Each subject's values by metric, so that two audits can be compared subject by subject."""
+    for metric, numbers in values.items():
+        there = np.flatnonzero(~np.isnan(numbers))
+        names = [cells.subject_names[subject] for subject in there]
+        findings.add_queries(numbers[there], names, metric=metric, **keys)
 
 
 def _add_excess(
@@ -206,43 +207,26 @@ def add_counterfactual(
         together = pair_gaps(table, draws=DRAWS, seed=config.seed, level=config.level)
         apart = pair_gaps(table, by_subject=True, draws=DRAWS, seed=config.seed, level=config.level)
         for gap in [*together, *apart]:
-            findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
+            findings.add(gap, metric="counterfactual_gap", **keys)
+            _note_beside(findings.rows[-1], gap)
         for gap in size_of_gaps(table, seed=config.seed):
             findings.add(gap, metric="counterfactual_gap_size", **keys)
-        _add_query_values(findings, table, keys)
+        for pair in table.pairs():
+            values = _with_sizes("counterfactual_gap", table.subject_means(pair.gaps))
+            _add_values(findings, table, values, group=pair.name, **keys)
     add_sizes(findings, config, axes, cells, pool)
     if len(axes) > 1:
         _add_terms(findings, evidence, config, axes, rows, scores, pool)
 
 
-class _Noted:
-    """A gap whose notes also say effect size, sets won, and the p-value adjusted for all rows reported together."""
-
-    def __init__(self, gap: PairGap) -> None:
-        self.gap = gap
-
-    def row(self, **keys: object) -> dict[str, object]:
-        """One row of a results table."""
-        gap = self.gap
-        row = gap.row(**keys)
-        beside = [note("wins", group=gap.first, share=gap.won_first)]
-        if gap.effect_size is not None:
-            beside.append(note("effect_size", d_z=gap.effect_size))
-        if gap.p_holm is not None:
-            beside.append(note("holm", p=gap.p_holm))
-        add_notes(row, *beside, first=True)
-        return row
-
-
-def _add_query_values(findings: Findings, cells: GapCells, keys: dict[str, str]) -> None:
-    """Each subject's gap of each pair and its size, so that two audits can be compared subject by subject."""
-    for pair in cells.pairs():
-        gaps = cells.subject_means(pair.gaps)
-        there = np.flatnonzero(~np.isnan(gaps))
-        names = [cells.subject_names[subject] for subject in there]
-        own = {"group": pair.name, **keys}
-        findings.add_queries(gaps[there], names, metric="counterfactual_gap", **own)
-        findings.add_queries(np.abs(gaps[there]), names, metric="counterfactual_gap_size", **own)
+def _note_beside(row: dict[str, Any], gap: PairGap) -> None:
+    """Note in the row of a gap effect size, sets won, and the p-value adjusted for all rows reported together."""
+    beside = [note("wins", group=gap.first, share=gap.won_first)]
+    if gap.effect_size is not None:
+        beside.append(note("effect_size", d_z=gap.effect_size))
+    if gap.p_holm is not None:
+        beside.append(note("holm", p=gap.p_holm))
+    add_notes(row, *beside, first=True)
 
 
 def _add_terms(
