@@ -92,13 +92,13 @@ def reconstructed(folder: Path, images: Pixels) -> Pixels:
     import torch
 
     from equipoise.recipes.train_mini.latents import autoencoder
+    from equipoise.recipes.train_mini.vae import seen
 
     vae = autoencoder(folder)
     pictures = []
     with torch.no_grad():
         for start in range(0, len(images), 100):
-            given = torch.from_numpy(images[start : start + 100].transpose(0, 3, 1, 2).copy()).float() / 127.5 - 1
-            back = vae.decode(vae.encode(given).latent_dist.mode()).sample
+            back = vae.decode(vae.encode(seen(images[start : start + 100])).latent_dist.mode()).sample
             pictures.append(((back.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy())
     return np.concatenate(pictures)
 

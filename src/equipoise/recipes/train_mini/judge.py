@@ -6,16 +6,14 @@ a softmax of its own, and objects are one yes-or-no label each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.batches import pixels, scenes_of
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.catalog import ACTIVITIES, AGES, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONE_GROUPS
@@ -79,7 +77,7 @@ def labels_of(scenes: SceneArrays) -> tuple[dict[str, NDArray[np.int64]], NDArra
     return labels, objects
 
 
-def train_judge(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+def train_judge(lesson: Lesson) -> None:
     """Train and save the judge."""
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
@@ -97,6 +95,4 @@ def train_judge(folder: Path, target: Path, say: Callable[[str], None], stop_at:
             start += len(names)
         return total + 10 * binary_cross_entropy_with_logits(logits[:, start:], torch.from_numpy(objects))
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="vit")
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_transformers(model.eval(), target, processor="vit"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.batches import pixels, scenes_of
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import WorldConfig
 
@@ -42,7 +40,7 @@ def build() -> Any:
     return ResNetForImageClassification(config)
 
 
-def train_safety(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+def train_safety(lesson: Lesson) -> None:
     """Train and save the classifier."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -55,6 +53,4 @@ def train_safety(folder: Path, target: Path, say: Callable[[str], None], stop_at
         wanted = torch.from_numpy(scenes.columns["unsafe"].astype(np.int64))
         return cross_entropy(resnet(pixel_values=pixels(scenes)).logits, wanted)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="vit")
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_transformers(model.eval(), target, processor="vit"))
