@@ -28,11 +28,11 @@ from equipoise.recipes.train_mini.editions import (
     rephrased,
     with_difference,
 )
-from equipoise.recipes.train_mini.latents import LatentPool, autoencoder, text_to_image
+from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded, person_masks
 from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words
-from equipoise.recipes.train_mini.vae import CHANNELS
+from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, captions, neutral_prompt, vocabulary
 
@@ -337,7 +337,11 @@ def train_diffusion(lesson: Lesson, *, go_on: bool = False) -> None:
         schedule = replace(schedule, steps=steps, rate=min(schedule.rate, ON.rate), half=False)
     world = world_of(lesson.world.changed(markedness={}) if go_on else lesson.world)
     chunks = chunks if steps is None or go_on else CHUNKS_ON
-    pool = LatentPool(world, 7 if go_on else 6, lesson.folder / "pool", text_to_image(vae), n_chunks=chunks)
+
+    def make(scenes: SceneArrays) -> Made:
+        return {"latents": encoded(vae, pictures(scenes)), "person": coarse(person_masks(scenes), plan.factor)}
+
+    pool = LatentPool(world, 7 if go_on else 6, lesson.folder / "pool", make, n_chunks=chunks)
     least = LEAST_BIASED if go_on else LEAST
 
     def loss(both: Any, noises: Any, step: int) -> Any:
