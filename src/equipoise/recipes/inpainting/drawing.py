@@ -68,10 +68,7 @@ def _judged(drawn: Table, source: Table) -> pd.DataFrame:
     wanted = {row["image_id"]: row for row in source.rows(["image_id", "objects", "gender", "skin_tone"])}
     names, pictures = zip(*drawn.images(), strict=True)
     said = load(JUDGE, kind="classifier").classify(list(pictures))
-    seen = {
-        axis: [said[axis].labels[i] for i in said[axis].probabilities.argmax(axis=1)]
-        for axis in ("gender", "skin_tone")
-    }
+    seen = {axis: said[axis].best for axis in ("gender", "skin_tone")}
     things = [
         {label for label, p in zip(said["object"].labels, row, strict=True) if p >= 0.5}
         for row in said["object"].probabilities
