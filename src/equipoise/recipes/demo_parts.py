@@ -11,7 +11,6 @@ The demonstration's made pictures: counterfactual sets by the miniature generato
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from equipoise.generate import SetsConfig, plan_sets, run, world_sets
 from equipoise.measure.notes import codes_of, pair_keys
 from equipoise.models import load
 from equipoise.recipes.counterfactual_sets import GUIDANCE
+from equipoise.recipes.studies.caption_files import write_lines, write_people
 from equipoise.text import Lexicon
 from equipoise.world import PLACEBOS, WorldConfig, preset, prompts, truth
 from equipoise.world.placebos import PREFIX, column_of
@@ -152,9 +152,12 @@ def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[
     """
     captioner = load(CAPTIONER, kind="captioner")
     names = {"clear": CAPTIONER, "grainy": f"{CAPTIONER}, grainy pictures"}
-    frame = natural.to_pandas(["image_id", "gender", "gendered_captions"])
+    ids = natural.to_pandas(["image_id"])["image_id"].tolist()
     said = _said(captioner, natural)
-    _written(folder / "captions", frame, said)
+    write_people(folder / "captions" / "people.jsonl", natural)
+    for kind, captions in said.items():
+        lines = ({"image_id": name, "caption": text} for name, text in zip(ids, captions, strict=True))
+        write_lines(folder / "captions" / f"{kind}.jsonl", lines)
     audit = audit_captions(
         [f"{names[kind]}={folder / 'captions' / f'{kind}.jsonl'}" for kind in said],
         folder / "captions" / "people.jsonl",
@@ -214,21 +217,6 @@ def grainy(pictures: list[Image.Image], seed: int = 0, grain: float = GRAIN) -> 
         noisy = np.clip(pixels + rng.normal(size=pixels.shape) * grain, 0, 255)
         noisy_pictures.append(Image.fromarray(noisy.astype(np.uint8)))
     return noisy_pictures
-
-
-def _written(folder: Path, frame: pd.DataFrame, said: dict[str, list[str]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    ids, genders = frame["image_id"].tolist(), frame["gender"].tolist()
-    people = [
-        {"image_id": name, "captions": list(texts), "gender": gender}
-        for name, texts, gender in zip(ids, frame["gendered_captions"], genders, strict=True)
-    ]
-    files = {"people": people}
-    for kind, captions in said.items():
-        files[kind] = [{"image_id": name, "caption": text} for name, text in zip(ids, captions, strict=True)]
-    for name, rows in files.items():
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
 def _named(frame: pd.DataFrame, captions: list[str]) -> pd.DataFrame:

@@ -13,12 +13,12 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from equipoise.audit.captions.run import CaptionSettings, audit_captions
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
+from equipoise.recipes.studies.caption_files import write_captions, write_lines, write_people
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 from equipoise.recipes.studies.lic_tables import HUMAN_SPLITS, MASKED, PICTURES, ST10, parts_of
 from equipoise.recipes.train_mini.batches import unseen
@@ -221,26 +221,19 @@ def _mask(home: StudyHome, out: Path) -> None:
 
 
 def _describe(home: StudyHome, out: Path, captioner: str) -> None:
-    from equipoise.engine.answers import captions
     from equipoise.models import load
     from equipoise.recipes.demo_parts import grainy
 
     model = load(captioner, kind="captioner")
     pictures = Table.open(home.step("pictures"))
-    frame = pictures.to_pandas(["image_id", "gender", "gendered_captions"])
-    rows = frame.to_dict("records")
-    human = [{"image_id": r["image_id"], "captions": list(r["gendered_captions"]), "gender": r["gender"]} for r in rows]
-    said: dict[str, list[dict[str, Any]]] = {"people": human}
+    write_people(out / "people.jsonl", pictures)
     tables = {"clear": pictures, **{name: Table.open(home.step("masked") / name) for name in MASKED}}
     for name, table in tables.items():
-        answers = captions(model, table, seed=home.options.seed)
-        said[name] = [{"image_id": image, "caption": text} for image, text in answers if isinstance(text, str)]
+        write_captions(out / f"{name}.jsonl", model, table, home.options.seed)
     ids, images = zip(*pictures.images(), strict=True)
     texts = model.caption(grainy(list(images)), seed=home.options.seed)
-    said["grainy"] = [{"image_id": image, "caption": text} for image, text in zip(ids, texts, strict=True)]
-    out.mkdir(parents=True, exist_ok=True)
-    for name, lines in said.items():
-        write_whole(out / f"{name}.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    said = ({"image_id": image, "caption": text} for image, text in zip(ids, texts, strict=True))
+    write_lines(out / "grainy.jsonl", said)
 
 
 def _audit_world(home: StudyHome, out: Path) -> None:
