@@ -24,7 +24,7 @@ from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.recipes.contamination.settings import ARMS, ContaminationSettings, settings_of
 from equipoise.recipes.contamination.tables import parts_of
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 
 __all__ = ["STUDY"]
 
@@ -316,7 +316,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
     models = chosen.seeds * len(chosen.shares)
     train = "accelerate launch -m equipoise train"
     return [
-        _full_step(
+        outside_step(
             "real",
             "table import cc3m CC3M -o cc3m; table import coco train2014 -o coco",
             "the images of CC3M and COCO must be downloaded by whoever may; then: equipoise table import",
@@ -324,7 +324,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             images=CC3M + COCO,
             disk_gb=420 + 13,
         ),
-        _full_step(
+        outside_step(
             "generated",
             f"generate substitute cc3m --alpha {max(some, default=1):g} --generator {GENERATOR} --engine ray "
             "-o d-cc3m; the same of coco",
@@ -333,12 +333,12 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             gpu_hours=(CC3M + COCO) * _SECONDS / 3600,
             disk_gb=0.00009 * (CC3M + COCO),
         ),
-        _full_step(
+        outside_step(
             "mixtures",
             f"generate substitute: D(alpha) for {', '.join(f'{a:g}' for a in chosen.shares)}, nested",
             disk_gb=len(some) * 0.0001 * (CC3M + COCO),
         ),
-        _full_step(
+        outside_step(
             "clips",
             f"{train} clip D(alpha) --init hf:openai/clip-vit-base-patch32 --fresh --batch 1024 --epochs 30: {models} "
             "models; OpenCLIP's own loop does as well, its folders are read by open_clip:",
@@ -347,7 +347,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             gpu_hours=models * 110,
             disk_gb=models * 0.6,
         ),
-        _full_step(
+        outside_step(
             "captioners",
             f"{train} captioner D(alpha) of COCO: ClipCap and ViT+BERT, {2 * models} models",
             models=(
@@ -358,7 +358,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             gpu_hours=2 * models * 7,
             disk_gb=2 * models * 0.9,
         ),
-        _full_step(
+        outside_step(
             "measured",
             "audit recall-gap and faces, captions: R@k on COCO 1K, Flickr30k and by group on PHASE (baby & child "
             "merged); self-similarity and person preference on FairFace; LIC, Error and quality on COCO val",
@@ -380,7 +380,7 @@ def _full_generations(chosen: ContaminationSettings) -> list[StudyStep]:
         return []
     runs = chosen.generations * len(chosen.modes)
     return [
-        _full_step(
+        outside_step(
             "generations",
             f"{chosen.generations} generations, {' and '.join(chosen.modes)}: Stable Diffusion fine-tuned on D(alpha) "
             "of COCO with diffusers' train_text_to_image.py, then generate substitute",
@@ -390,10 +390,6 @@ def _full_generations(chosen: ContaminationSettings) -> list[StudyStep]:
             disk_gb=runs * (4 + 0.00009 * COCO),
         )
     ]
-
-
-def _full_step(name: str, title: str, missing: str = "", **cost: Any) -> StudyStep:
-    return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=missing)
 
 
 COVERS = (

@@ -14,7 +14,7 @@ from typing import Any
 from equipoise.audit.classify import ClassifierSettings, audit_classifier
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.inpainting.arms import EVERY_ARM, FULL, MINI, QUICK, SECOND_ARMS, TONE_ARMS, StudySize
+from equipoise.recipes.inpainting.arms import EVERY_ARM, MINI, QUICK, SECOND_ARMS, TONE_ARMS, StudySize
 from equipoise.recipes.inpainting.full import full_steps
 from equipoise.recipes.inpainting.tables import PAIRS, parts_of
 from equipoise.recipes.studies.caption_files import write_captions, write_people, write_revised
@@ -47,7 +47,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.models and options.scale == "mini":
         raise InputError("the study makes its own classifiers at scale mini; leave --models out")
     if options.scale == "full":
-        return full_steps(options, FULL)
+        return full_steps(options)
     size = QUICK if options.quick else MINI
     steps = [_photographs(_GENDER, size.photographs, size.test, options), _backbone(size)]
     steps += [

@@ -28,7 +28,7 @@ from equipoise.recipes.studies.caption_files import (
     write_people,
     write_revised,
 )
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.train_mini.batches import unseen
 
 __all__ = ["STUDY"]
@@ -226,11 +226,8 @@ def _full_steps() -> list[StudyStep]:
     people = "perceived gender of Zhao et al. (2021): 10,780 images of val2014"
     captioners = ("NIC", "SAT", "FC", "Att2in", "UpDn", "Transformer", "OSCAR", "ClipCap", "GRIT")
 
-    def step(name: str, title: str, missing: str = "", **cost: Any) -> StudyStep:
-        return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=missing)
-
     return [
-        step(
+        outside_step(
             "captions",
             "Captions of nine captioners on val2014: equipoise models, or released ones",
             "the captions of the paper's captioners were not released; caption val2014 with them, then: equipoise "
@@ -241,14 +238,14 @@ def _full_steps() -> list[StudyStep]:
             gpu_hours=5,
             disk_gb=20,
         ),
-        step(
+        outside_step(
             "pairs",
             "libra synthesise captions_train2014.json --lexicon libra --filler hf:t5-base --mix 0:1:1: 114,568 pairs",
             models=("bert:bert-base-uncased", "hf:t5-base"),
             data=(coco,),
             gpu_hours=8,
         ),
-        step(
+        outside_step(
             "reviser",
             "libra fit pairs --images train2014 --encoder hf:dandelin/vilt-b32-mlm --decoder hf:gpt2, three seeds",
             models=("hf:dandelin/vilt-b32-mlm", "hf:gpt2"),
@@ -257,7 +254,7 @@ def _full_steps() -> list[StudyStep]:
             gpu_hours=3 * 7,
             disk_gb=3 * 1.1,
         ),
-        step(
+        outside_step(
             "ablations",
             "Eight further revisers: mixes, filters, hidden words, random perturbation, editor without biased captions",
             models=("hf:dandelin/vilt-b32-mlm", "hf:distilgpt2"),
@@ -265,8 +262,8 @@ def _full_steps() -> list[StudyStep]:
             gpu_hours=8 * 5,
             disk_gb=11,
         ),
-        step("apply", "libra apply: nine captioners, eleven revisers", images=11 * 9 * 10_780, gpu_hours=18),
-        step(
+        outside_step("apply", "libra apply: nine captioners, eleven revisers", images=11 * 9 * 10_780, gpu_hours=18),
+        outside_step(
             "audit",
             "captions BEFORE AFTER --encoder hf:openai/clip-vit-base-patch32, LIC by LSTM, and compare",
             models=("hf:openai/clip-vit-base-patch32",),

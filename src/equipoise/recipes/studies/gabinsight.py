@@ -23,12 +23,13 @@ from equipoise.recipes.studies.common import (
     short_name,
     subject_values,
 )
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.report.charts import box_plots, grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
 __all__ = ["SIZES", "STUDY"]
 
+WORLD = "binding"
 SIZES = {"sets": 40}
 """Scenes of each activity, each in the four cells."""
 FULL = models_of("gabinsight")
@@ -46,20 +47,14 @@ def _mini_models() -> tuple[str, ...]:
     return (*own, "mini:clip", "mini:clip-fair")
 
 
-def _world() -> str:
-    from equipoise.world import PRESETS
-
-    return "binding" if "binding" in PRESETS else "biased"
-
-
 def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.scale == "full":
         return _full(options)
     models = options.models or _mini_models()
-    settings = {**SIZES, "seed": options.seed, "world": _world(), "given": options.given.get("scenes")}
+    settings = {**SIZES, "seed": options.seed, "world": WORLD, "given": options.given.get("scenes")}
     scenes = StudyStep(
         "scenes",
-        f"Scenes of who does what, of the world {_world()}",
+        f"Scenes of who does what, of the world {WORLD}",
         _draw,
         settings,
         resumes=False,
@@ -91,12 +86,9 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     data = ("GAB: 5,757 images of 37 activities",)
     steps = []
     if need:
-        cost = StepCost(
-            ("api: an image service such as DALL-E 3", "a chat model for the prompts"), data, 5757, disk_gb=9
-        )
-        steps.append(
-            StudyStep("scenes", "Scenes by an image service, filtered", must_be_given, cost=cost, missing=need)
-        )
+        made_by = ("api: an image service such as DALL-E 3", "a chat model for the prompts")
+        about = {"models": made_by, "data": data, "images": 5757, "disk_gb": 9}
+        steps.append(outside_step("scenes", "Scenes by an image service, filtered", need, **about))
     for model in models:
         large = any(word in model for word in ("g-14", "L-14", "RN50x64", "large", "flava", "Alt"))
         cost = StepCost((model,), data, 5757, gpu_hours=0.15 if large else 0.04, disk_gb=4.0 if large else 1.0)
@@ -109,7 +101,7 @@ def _draw(home: StudyHome, out: Path) -> None:
     from equipoise.world import preset
     from equipoise.world.tables import write_binding_table
 
-    write_binding_table(out, preset(_world()), SIZES["sets"], seed=home.options.seed)
+    write_binding_table(out, preset(WORLD), SIZES["sets"], seed=home.options.seed)
 
 
 def _scenes(home: StudyHome) -> Table:
@@ -241,10 +233,8 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
     """Per activity: how much the model favours the expected performer, beside the log-odds that were put in."""
     from equipoise.world import preset, truth
 
-    known = truth(preset(_world()))
-    known = known[(known["axis"] == "gender") & known["kind"].isin(["activity", "binding"])]
-    if "binding" in set(known["kind"]):
-        known = known[known["kind"] == "binding"]
+    known = truth(preset(WORLD))
+    known = known[(known["axis"] == "gender") & (known["kind"] == "binding")]
     put_in = known[known["group"] == "female"].set_index("subject")["log_odds"]
     rows, points = [], []
     for model, folder in folders.items():
@@ -271,13 +261,7 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
         )
     text = (
         "In two-person scenes that show each gender performing equally often: how much more often the caption with a "
-        "woman performing is chosen. "
-        + (
-            ""
-            if _world() == "binding"
-            else "The world's lean is that of who does what in its pictures; nothing was put into whom captions name "
-            "when both are there."
-        ),
+        "woman performing is chosen. ",
     )
     return StudyPart(
         "Against the truth", "Does the lean follow what was put in?", text, (table,), figures, "two-person scenes"

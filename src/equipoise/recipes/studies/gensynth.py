@@ -20,7 +20,7 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.mixing import join_tables
 from equipoise.errors import InputError
 from equipoise.recipes.studies.common import audit_step
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.gensynth_probes import probe_part, probe_steps
 from equipoise.recipes.studies.gensynth_tables import (
     FULL,
@@ -28,6 +28,7 @@ from equipoise.recipes.studies.gensynth_tables import (
     SEES,
     SIZES,
     captioned,
+    draw_pictures,
     drawn_seed,
     parts_of,
     pool_of,
@@ -131,12 +132,8 @@ def _clusters(options: StudyOptions, missing: str = "") -> StudyStep:
 
 
 def _draw_pool(home: StudyHome, out: Path) -> None:
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
-
     if "val" not in home.options.given:
-        world = preset("biased").changed(activity_share=0.0, visible=1.0)
-        write_table(out / "images", world, SIZES["pool"], seed=drawn_seed(home.options, "pool"))
+        draw_pictures(home, out / "images", "pool", SIZES["pool"])
     frame = captioned(pool_of(home))
     rows = [
         {"image_id": name, "caption": text}
@@ -160,20 +157,12 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         return audits
     editor, sees = EDITOR["mini"], SEES["mini"]
     n = SIZES["sources"]
-    sources = StudyStep(
-        "sources",
-        "Pictures to edit",
-        _draw_sources,
-        {"n": n, "seed": drawn_seed(options, "sources")},
-        resumes=False,
-        cost=StepCost(images=n, cpu_minutes=0.2),
-    )
-    first = [] if "sources" in options.given else [sources]
+    first = [] if "sources" in options.given else [_drawn("sources", "Pictures to edit", "sources", "biased", options)]
     drawn = tuple(step.name for step in first)
     edits = StudyStep(
         "edits",
         f"The person of each picture edited into each gender by {editor}",
-        _edit,
+        lambda home, out: _edit(home, sources_of(home), out),
         {"editor": editor, "seed": options.seed},
         drawn,
         cost=StepCost((editor,), (), 2 * n, cpu_minutes=0.0055 * 2 * n, disk_gb=0.01),
@@ -214,18 +203,11 @@ def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
     one is of the rarer gender: a model that does not lean then seems to (docs/recipes.md has the figures).
     """
     n = SIZES["even"]
-    sources = StudyStep(
-        "even-sources",
-        "Pictures to edit of a world that does not lean",
-        _draw_even,
-        {"n": n, "seed": drawn_seed(options, "even")},
-        resumes=False,
-        cost=StepCost(images=n, cpu_minutes=0.2),
-    )
+    sources = _drawn("even-sources", "Pictures to edit of a world that does not lean", "even", "fair", options)
     edits = StudyStep(
         "even-edits",
         f"Each of them edited into each gender by {EDITOR['mini']}",
-        _edit_even,
+        lambda home, out: _edit(home, Table.open(home.step("even-sources")), out),
         {"editor": EDITOR["mini"]},
         ("even-sources",),
         cost=StepCost((EDITOR["mini"],), (), 2 * n, cpu_minutes=0.0075 * 2 * n, disk_gb=0.01),
@@ -256,16 +238,15 @@ def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
     return [sources, edits, judged, *gaps]
 
 
-def _draw_even(home: StudyHome, out: Path) -> None:
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
+def _drawn(name: str, title: str, what: str, world: str, options: StudyOptions) -> StudyStep:
+    """Pictures to edit."""
+    n = SIZES[what]
 
-    world = preset("fair").changed(activity_share=0.0, visible=1.0)
-    write_table(out, world, SIZES["even"], seed=drawn_seed(home.options, "even"))
+    def work(home: StudyHome, out: Path) -> None:
+        draw_pictures(home, out, what, n, world)
 
-
-def _edit_even(home: StudyHome, out: Path) -> None:
-    _edit_table(home, Table.open(home.step("even-sources")), out)
+    settings = {"n": n, "seed": drawn_seed(options, what)}
+    return StudyStep(name, title, work, settings, (), False, StepCost(images=n, cpu_minutes=0.2))
 
 
 def _judge_even(home: StudyHome, out: Path) -> None:
@@ -277,7 +258,7 @@ def _judge_even(home: StudyHome, out: Path) -> None:
     frame = edits.to_pandas(["image_id", "source_id", AXIS])
     ids, images = zip(*edits.images(), strict=True)
     said = load(JUDGE, kind="classifier").classify(list(images))[AXIS]
-    seen = pd.Series([said.labels[i] for i in said.probabilities.argmax(axis=1)], index=list(ids))
+    seen = pd.Series(said.best, index=list(ids))
     right = frame["image_id"].map(seen) == frame[AXIS]
     whole = right.groupby(frame["source_id"]).transform("all")
     rows = pd.DataFrame({"image_id": frame["image_id"], "subject": frame["source_id"].map(subjects), "keep": whole})
@@ -288,19 +269,7 @@ def _even(home: StudyHome) -> Table:
     return Table.open(home.step("even-edits"), layers=[home.step("even-judged")])
 
 
-def _draw_sources(home: StudyHome, out: Path) -> None:
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
-
-    world = preset("biased").changed(activity_share=0.0, visible=1.0)
-    write_table(out, world, SIZES["sources"], seed=drawn_seed(home.options, "sources"))
-
-
-def _edit(home: StudyHome, out: Path) -> None:
-    _edit_table(home, sources_of(home), out)
-
-
-def _edit_table(home: StudyHome, sources: Table, out: Path) -> None:
+def _edit(home: StudyHome, sources: Table, out: Path) -> None:
     from equipoise.generate import EditsConfig, plan_edits, run
     from equipoise.models import load
 
@@ -373,18 +342,23 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     if "edits" not in given:
         source = ("COCO train2017: 11,541 images with one person and a gender",)
         steps += [
-            StudyStep(
+            outside_step(
                 "edits",
                 f"16 edits of each image by {EDITOR['full']}, 500 steps",
-                must_be_given,
-                missing=need["edits"],
-                cost=StepCost((EDITOR["full"],), source, 184_656, gpu_hours=2050, disk_gb=9),
+                need["edits"],
+                models=(EDITOR["full"],),
+                data=source,
+                images=184_656,
+                gpu_hours=2050,
+                disk_gb=9,
             ),
-            StudyStep(
+            outside_step(
                 "filter",
                 f"Neighbours of every edit, K = 50, by {SEES['full']}",
-                must_be_given,
-                cost=StepCost((SEES["full"],), (), 196_197, gpu_hours=0.6, disk_gb=0.8),
+                models=(SEES["full"],),
+                images=196_197,
+                gpu_hours=0.6,
+                disk_gb=0.8,
             ),
         ]
     steps += [

@@ -22,7 +22,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import pair_probability
 from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, StudyStep
-from equipoise.recipes.studies.gensynth_tables import captioned, drawn_seed, pool_of
+from equipoise.recipes.studies.gensynth_tables import captioned, draw_pictures, drawn_seed, pool_of
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
 __all__ = ["probe_part", "probe_steps", "trained_auc"]
@@ -107,14 +107,11 @@ def _learnt(home: StudyHome) -> Table:
 
 def _pictures(home: StudyHome, out: Path) -> None:
     from equipoise.generate import MaskConfig, plan_mask, run
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
 
     out.mkdir(parents=True, exist_ok=True)
     by = "box"  # as the paper; an outline would show how tall and how broad somebody is
     if "train" not in home.options.given and not (out / "train" / "dataset.json").is_file():
-        world = preset("biased").changed(activity_share=0.0, visible=1.0)
-        write_table(out / "train", world, PICTURES, seed=drawn_seed(home.options, "probes"))
+        draw_pictures(home, out / "train", "probes", PICTURES)
     learnt = Table.open(home.options.given.get("train") or out / "train")
     for name, table in (("train-masked", learnt), ("val-masked", pool_of(home))):
         run(plan_mask(table, MaskConfig(by=by)), out / name, None, progress=False)

@@ -19,7 +19,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
 from equipoise.recipes.studies.caption_files import write_captions, write_lines, write_people
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.lic_tables import HUMAN_SPLITS, MASKED, PICTURES, ST10, parts_of
 from equipoise.recipes.train_mini.batches import unseen
 
@@ -250,31 +250,20 @@ def _audit_world(home: StudyHome, out: Path) -> None:
 
 
 def _full_steps() -> list[StudyStep]:
-    models = {"NIC, SAT, FC, Att2in, UpDn, Transformer, OSCAR, NIC+, NIC+Equalizer": 40_504}
+    models = ("NIC, SAT, FC, Att2in, UpDn, Transformer, OSCAR, NIC+, NIC+Equalizer",)
     need = (
         "the captions of the paper's nine models on COCO val2014 are needed: give a folder with one gender_MODEL.jsonl "
         "and skin_MODEL.jsonl each, and human_captions.jsonl, with --from DIR"
     )
     data = ("COCO val2014 images and captions", "perceived gender and skin tone of Zhao et al. (2021): 10,780 images")
-    lstm = StepCost((), data, 0, 0, cpu_minutes=9 * 2 * 55 + 9 * 450)
+    title = "Captions of nine captioners: caption the images with equipoise models, or take released ones"
+    lstm = "LSTM classifiers: ten splits, nine models, gender and skin tone"
+    bert = "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)"
     return [
-        StudyStep(
-            "captions",
-            "Captions of nine captioners: caption the images with equipoise models, or take released ones",
-            must_be_given,
-            missing=need,
-            cost=StepCost(tuple(models), data, 9 * 40_504, gpu_hours=14, disk_gb=6.5),
-        ),
-        StudyStep(
-            "screen", "Linear screen, Ratio, Error, BA, DBA, quality", must_be_given, cost=StepCost(cpu_minutes=40)
-        ),
-        StudyStep("lstm", "LSTM classifiers: ten splits, nine models, gender and skin tone", must_be_given, cost=lstm),
-        StudyStep(
-            "bert",
-            "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)",
-            must_be_given,
-            cost=StepCost(("bert:bert-base-uncased",), (), 0, gpu_hours=11),
-        ),
+        outside_step("captions", title, need, models=models, data=data, images=9 * 40_504, gpu_hours=14, disk_gb=6.5),
+        outside_step("screen", "Linear screen, Ratio, Error, BA, DBA, quality", cpu_minutes=40),
+        outside_step("lstm", lstm, data=data, cpu_minutes=9 * 2 * 55 + 9 * 450),
+        outside_step("bert", bert, models=("bert:bert-base-uncased",), gpu_hours=11),
     ]
 
 

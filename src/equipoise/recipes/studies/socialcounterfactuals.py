@@ -20,7 +20,7 @@ from equipoise.recipes.studies.common import (
     audit_step,
     short_name,
 )
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
 from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
 
@@ -180,8 +180,7 @@ def _rate(home: StudyHome, out: Path) -> None:
     frame = table.to_pandas(["image_id", "set_id", *AXES]).set_index("image_id").loc[list(ids)]
     right = pd.Series(True, index=frame.index)
     for axis in AXES:
-        said = answers[axis]
-        right &= frame[axis] == [said.labels[i] for i in said.probabilities.argmax(axis=1)]
+        right &= frame[axis] == answers[axis].best
     wrong = (~right).groupby(frame["set_id"]).sum()
     out.mkdir(parents=True, exist_ok=True)
     rated = pd.DataFrame({"set_id": wrong.index, "wrong": wrong.to_numpy(), "accepted": (wrong <= MAY_FAIL).to_numpy()})
@@ -214,15 +213,20 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         data = (f"SocialCounterfactuals, {segment.name}: {segment.sets:,} sets, {n:,} images",)
         if not given:
             images = 104_000 * segment.groups
-            cost = StepCost(
-                ("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",),
-                data,
-                images,
-                gpu_hours=images * 6 / 3600,
-                disk_gb=images * 5e-5,
-            )
             title = f"{segment.name}: download the public sets, or make 104,000 anew (equipoise generate sets)"
-            steps.append(StudyStep(f"sets-{segment.name}", title, must_be_given, cost=cost, missing=need))
+            hours, size = images * 6 / 3600, images * 5e-5
+            steps.append(
+                outside_step(
+                    f"sets-{segment.name}",
+                    title,
+                    need,
+                    models=("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",),
+                    data=data,
+                    images=images,
+                    gpu_hours=hours,
+                    disk_gb=size,
+                )
+            )
         for model in models:
 
             def table(home: StudyHome, name: str = segment.name) -> Table:
