@@ -24,15 +24,15 @@ from PIL import Image
 from equipoise.audit.captions.run import CaptionAudit, CaptionSettings, audit_captions
 from equipoise.data import Table, read_results, write_results
 from equipoise.errors import InputError
-from equipoise.filters import FilterRun, Models, Step
+from equipoise.filters import FilterRun, Models
 from equipoise.filters import run as run_filters
 from equipoise.generate import SetsConfig, plan_sets, run, world_sets
 from equipoise.measure.notes import codes_of, pair_keys
 from equipoise.models import load
-from equipoise.recipes.counterfactual_sets import GUIDANCE
+from equipoise.recipes.counterfactual_sets import GUIDANCE, filter_steps, spread_subjects
 from equipoise.recipes.studies.caption_files import write_lines, write_people
 from equipoise.text import Lexicon
-from equipoise.world import PLACEBOS, WorldConfig, preset, prompts, truth
+from equipoise.world import PLACEBOS, WorldConfig, preset, truth
 from equipoise.world.placebos import PREFIX, column_of
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ def _mark(image: Image.Image) -> bytes:
 
 AXES = ("gender", "skin_tone")
 SEES_WITH = "mini:clip-fair"
-LEAST = 0.9
-"""The share of a set's pictures that the filters must recognise."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +105,13 @@ def make_and_filter(
         say(f"   left out: {error}")
         return GeneratedFound()
     world = WorldConfig(skin_tone={"light": 0.5, "dark": 0.5}, activity_share=0.0, visible=1.0)
-    names = sorted(world.occupations)
-    chosen = [names[i * len(names) // subjects] for i in range(subjects)]
+    chosen = spread_subjects(subjects)
     captions = world_sets(world, chosen, AXES, seed=79)
     plan = plan_sets(captions, SetsConfig(candidates=candidates, share=(0.1, 0.9), guidance=GUIDANCE, seed=79))
     say(f"   {plan.n_images} pictures by {model.name}: {len(chosen)} occupations x 4 groups x {candidates} candidates")
     table = run(plan, folder / "generated", model, progress=True)
-    words = {axis: prompts(axis, world) for axis in AXES}
-    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
-    steps = [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]
-    done = run_filters(table, steps, folder / "filtered", models=Models(encoder=SEES_WITH), axes=AXES, draws=499)
+    models = Models(encoder=SEES_WITH)
+    done = run_filters(table, filter_steps(world), folder / "filtered", models=models, axes=AXES, draws=499)
     for line in str(done).splitlines():
         say(f"   {line}")
     stays = bool(done.table.to_pandas(["keep"])["keep"].fillna(False).any())

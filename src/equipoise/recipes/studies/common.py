@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from equipoise.audit import AuditConfig, run
 from equipoise.audit.folders import short_name
 from equipoise.data import Table, read_results
+from equipoise.data.atomic import write_whole
 from equipoise.data.published import doubt_sentence, published_numbers
 from equipoise.data.results import RANDOM_RANKING
-from equipoise.formatting import joined
+from equipoise.formatting import csv_text, joined
 from equipoise.measure.stats import holm
 from equipoise.measure.stats.correlation import pearson
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
@@ -27,12 +28,14 @@ __all__ = [
     "audit_step",
     "correlation_cells",
     "followed",
+    "metric_name",
     "metric_table",
     "paper_table",
     "recovered_part",
     "rows_of",
     "short_name",
     "subject_values",
+    "write_csv",
 ]
 
 TableOf = Callable[[StudyHome], Table]
@@ -75,6 +78,21 @@ def rows_of(folder: Path, metric: str | Sequence[str] = (), **keys: Any) -> pd.D
     return rows
 
 
+def metric_name(row: Mapping[Any, Any]) -> str:
+    """The metric of a row of results, with its K where it has one.
+
+    >>> metric_name({"metric": "max_skew", "k": 12.0}), metric_name({"metric": "ndkl", "k": None})
+    ('max_skew@12', 'ndkl')
+    """
+    return str(row["metric"]) + ("" if pd.isna(row["k"]) else f"@{int(row['k'])}")
+
+
+def write_csv(path: Path, frame: pd.DataFrame) -> None:
+    """Write a table as CSV, whole or not at all, and the folder that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, csv_text(frame).encode())
+
+
 def subject_values(folder: Path, metric: str, **keys: Any) -> pd.Series:
     """The value of a metric for each subject, by its name."""
     rows = read_results(folder / "results.parquet")
@@ -104,14 +122,7 @@ def correlation_cells(x: ArrayLike, y: ArrayLike) -> dict[str, Any]:
     correlation = pearson(x, y)
     if correlation is None:
         return {"measured": None, "low": None, "high": None, "chance": 0.0, "p": None, "n": len(np.asarray(x))}
-    return {
-        "measured": correlation.value,
-        "low": correlation.ci_low,
-        "high": correlation.ci_high,
-        "chance": 0.0,
-        "p": correlation.p_value,
-        "n": correlation.n,
-    }
+    return measured_cells(correlation.row())
 
 
 def recovered_part(
@@ -173,11 +184,8 @@ def metric_table(
     rows = []
     for label, folder in folders.items():
         for row in rows_of(folder, metrics, **keys).to_dict("records"):
-            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            what = {
-                "model": RANDOM_RANKING if row["model"] == RANDOM_RANKING else label,
-                "metric": f"{row['metric']}{k}",
-            }
+            model = RANDOM_RANKING if row["model"] == RANDOM_RANKING else label
+            what = {"model": model, "metric": metric_name(row)}
             for column in ("axis", "group", "pool"):
                 if not pd.isna(row[column]):
                     what[column] = row[column]

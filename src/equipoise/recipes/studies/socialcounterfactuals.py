@@ -14,14 +14,12 @@ from typing import Any
 
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.counterfactual_sets import GUIDANCE
+from equipoise.recipes.counterfactual_sets import GUIDANCE, LEAST, filter_steps, spread_subjects
 from equipoise.recipes.studies.chance import SEGMENTS
-from equipoise.recipes.studies.common import (
-    audit_step,
-    short_name,
-)
+from equipoise.recipes.studies.common import audit_step, short_name, write_csv
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
+from equipoise.recipes.studies.socialcounterfactuals_repairs import rendered as sets_of
 from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
 
 __all__ = ["SIZES", "STUDY"]
@@ -30,7 +28,6 @@ SIZES = {"sets": 8, "subjects": 6, "caption_sets": 3, "candidates": 2}
 """Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""
 SEES = "mini:clip-fair"
 SAFETY = "mini:safety"
-LEAST = 0.9
 JUDGE = "mini:judge"
 MAY_FAIL = 1
 """Pictures of a set that may not show what was asked before the set is thought bad; fixed before any was rated."""
@@ -56,11 +53,9 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
     steps = [rendered]
     for model in models:
         cost = StepCost((model,), (), n_rendered, cpu_minutes=0.7)
-        steps.append(audit_step(model, "intersectional", _rendered, config, needs=("rendered",), cost=cost))
+        steps.append(audit_step(model, "intersectional", sets_of, config, needs=("rendered",), cost=cost))
         three = {**config, "axes": THREE, "draws": 100}
-        steps.append(
-            audit_step(model, "intersectional", _rendered, three, name="three", needs=("rendered",), cost=cost)
-        )
+        steps.append(audit_step(model, "intersectional", sets_of, three, name="three", needs=("rendered",), cost=cost))
     steps += _made_steps(options, models, config, n_made)
     steps += repair_steps(models[0], config, settings)
     return steps
@@ -72,10 +67,6 @@ def _render(home: StudyHome, out: Path) -> None:
 
     world = WorldConfig(age={"adult": 1, "older": 1}, activity_share=0.0, visible=1.0)
     write_counterfactual_table(out, world, SIZES["sets"], axes=THREE, seed=home.options.seed)
-
-
-def _rendered(home: StudyHome) -> Table:
-    return Table.open(home.step("rendered"))
 
 
 def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[str, Any], n: int) -> list[StudyStep]:
@@ -141,9 +132,9 @@ def _generate(home: StudyHome, out: Path) -> None:
     from equipoise.world import WorldConfig
 
     world = WorldConfig(activity_share=0.0, visible=1.0)
-    names = sorted(world.occupations)
-    chosen = [names[i * len(names) // SIZES["subjects"]] for i in range(SIZES["subjects"])]
-    texts = world_sets(world, chosen, AXES, n=SIZES["caption_sets"], seed=home.options.seed, place=False)
+    texts = world_sets(
+        world, spread_subjects(SIZES["subjects"]), AXES, n=SIZES["caption_sets"], seed=home.options.seed, place=False
+    )
     config = SetsConfig(
         candidates=SIZES["candidates"], share=(0.1, 0.9), guidance=GUIDANCE, blend=True, seed=home.options.seed
     )
@@ -152,16 +143,10 @@ def _generate(home: StudyHome, out: Path) -> None:
 
 def _filter(home: StudyHome, out: Path) -> None:
     from equipoise.filters import Models, Step, run
-    from equipoise.world import WorldConfig, prompts
+    from equipoise.world import WorldConfig
 
-    world = WorldConfig(activity_share=0.0, visible=1.0)
-    words = {axis: prompts(axis, world) for axis in AXES}
-    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
-    steps = [
-        Step.of("similarity", preset="socialcf"),
-        Step.of("safety", {"classifier": SAFETY}),
-        Step.of("detectability", detect),
-    ]
+    similarity, detectability = filter_steps(WorldConfig(activity_share=0.0, visible=1.0))
+    steps = [similarity, Step.of("safety", {"classifier": SAFETY}), detectability]
     models = Models(encoder=SEES)
     run(Table.open(home.step("generated")), steps, out, models=models, axes=AXES, seed=home.options.seed)
 
@@ -170,8 +155,6 @@ def _rate(home: StudyHome, out: Path) -> None:
     """``ratings.csv``: a set is accepted where at most one of its six pictures does not show the groups asked for."""
     import pandas as pd
 
-    from equipoise.data.atomic import write_whole
-    from equipoise.formatting import csv_text
     from equipoise.models import load
 
     table = Table.open(home.step("generated"))
@@ -182,18 +165,14 @@ def _rate(home: StudyHome, out: Path) -> None:
     for axis in AXES:
         right &= frame[axis] == answers[axis].best
     wrong = (~right).groupby(frame["set_id"]).sum()
-    out.mkdir(parents=True, exist_ok=True)
     rated = pd.DataFrame({"set_id": wrong.index, "wrong": wrong.to_numpy(), "accepted": (wrong <= MAY_FAIL).to_numpy()})
-    write_whole(out / "ratings.csv", csv_text(rated).encode())
+    write_csv(out / "ratings.csv", rated)
 
 
 def _stage(home: StudyHome, stage: str) -> Table:
     folder = home.step("filter")
-    layers = {"before": [], "all": [folder / "layer"]}
-    layers["similarity"] = (
-        [next(iter(sorted((folder / "steps").glob("*similarity*"))))] if stage == "similarity" else []
-    )
-    return Table.open(home.step("generated"), layers=layers[stage])
+    layers = sorted((folder / "steps").glob("*similarity*"))[:1] if stage == "similarity" else [folder / "layer"]
+    return Table.open(home.step("generated"), layers=[] if stage == "before" else layers)
 
 
 def _full(options: StudyOptions) -> list[StudyStep]:

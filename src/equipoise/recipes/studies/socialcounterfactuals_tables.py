@@ -13,6 +13,7 @@ from equipoise.data.published import models_of, published_cell
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
     followed,
+    metric_name,
     metric_table,
     paper_table,
     recovered_part,
@@ -105,8 +106,7 @@ def _stage_parts(home: StudyHome, models: tuple[str, ...], axis: str) -> list[St
                 rows.append({"model": model, "sets": about, "metric": "too few sets are left"})
                 continue
             for row in rows_of(folder, ("max_skew", "ndkl"), axis=axis).to_dict("records"):
-                k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-                rows.append({"model": model, "sets": about, "metric": f"{row['metric']}{k}", **measured_cells(row)})
+                rows.append({"model": model, "sets": about, "metric": metric_name(row), **measured_cells(row)})
     text = ("A filter that sees with a model of its own may drop some groups more often; its bias is tested too.",)
     return [
         StudyPart(
