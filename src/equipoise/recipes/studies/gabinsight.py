@@ -17,6 +17,7 @@ from equipoise.data.published import models_of, published_cell, published_number
 from equipoise.recipes.studies.common import (
     audit_step,
     correlation_cells,
+    metric_name,
     metric_table,
     paper_table,
     rows_of,
@@ -218,10 +219,8 @@ def _recognition(folders: dict[str, Path]) -> list[StudyPart]:
         some = rows_of(folder, ("activity_mrr", "activity_recall"))
         some = some[some["group"].isin(["one person", "two people"])]
         for row in some.to_dict("records"):
-            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            rows.append(
-                {"model": model, "shown": row["group"], "metric": RECOGNITION[row["metric"] + k], **measured_cells(row)}
-            )
+            what = {"model": model, "shown": row["group"], "metric": RECOGNITION[metric_name(row)]}
+            rows.append({**what, **measured_cells(row)})
     if not rows:
         return []
     table = StudyTable("T5-7", "Activity among near ones", pd.DataFrame(rows), digits=3)

@@ -15,12 +15,10 @@ import numpy as np
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.formatting import csv_text
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import pair_probability
-from equipoise.recipes.studies.common import paper_table
+from equipoise.recipes.studies.common import paper_table, write_csv
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, StudyStep
 from equipoise.recipes.studies.gensynth_tables import captioned, draw_pictures, drawn_seed, pool_of
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
@@ -160,8 +158,7 @@ def _caption_probe(home: StudyHome, out: Path) -> None:
         .groupby("image_id", sort=False)
         .agg(group=("group", "first"), score=("score", "mean"))
     )
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / "scores.csv", csv_text(scores.reset_index()).encode())
+    write_csv(out / "scores.csv", scores.reset_index())
 
 
 def trained_auc(scores: pd.DataFrame, first: str) -> Estimate:
@@ -181,7 +178,6 @@ def trained_auc(scores: pd.DataFrame, first: str) -> Estimate:
 def _judge(home: StudyHome, out: Path) -> None:
     from equipoise.models import load
 
-    rows = []
     captions = pd.read_csv(home.step("probe-captions") / "scores.csv")
     first = min(captions["group"])
     aucs = {"captions": trained_auc(captions, first)}
@@ -192,10 +188,8 @@ def _judge(home: StudyHome, out: Path) -> None:
         predicted = load(f"hf:{home.step(f'probe-{kind}')}", kind="classifier").classify(list(images))[AXIS]
         score = predicted.probabilities[:, predicted.labels.index(first)]
         aucs[kind] = trained_auc(pd.DataFrame({"group": labels.loc[list(ids)].to_numpy(), "score": score}), first)
-    for kind in KINDS:
-        rows.append(aucs[kind].row(metric="attribute_auc", suite="probes", axis=AXIS, subject=kind))
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / "probes.csv", csv_text(pd.DataFrame(rows)).encode())
+    rows = [aucs[kind].row(metric="attribute_auc", suite="probes", axis=AXIS, subject=kind) for kind in KINDS]
+    write_csv(out / "probes.csv", pd.DataFrame(rows))
 
 
 def probe_part(home: StudyHome) -> StudyPart:
