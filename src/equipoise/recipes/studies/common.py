@@ -25,7 +25,8 @@ from equipoise.report.findings import axis_name
 from equipoise.report.study import StudyFigure, StudyTable, measured_cells
 
 __all__ = [
-    "audit_step",
+    "audit_steps",
+    "audits_of",
     "correlation_cells",
     "followed",
     "metric_name",
@@ -41,8 +42,8 @@ __all__ = [
 TableOf = Callable[[StudyHome], Table]
 
 
-def audit_step(
-    model: str,
+def audit_steps(
+    models: Sequence[str],
     suite: str,
     table: TableOf,
     config: Mapping[str, Any],
@@ -50,19 +51,28 @@ def audit_step(
     name: str = "",
     needs: tuple[str, ...] = (),
     about: str = "",
-    cost: StepCost | None = None,
     missing: str = "",
     reads: tuple[str, ...] = (),
-) -> StudyStep:
-    """One model under one suite over a table, as a step that goes on where it stopped."""
+    **cost: Any,
+) -> list[StudyStep]:
+    """Each model under one suite over a table, as steps that go on where they stopped; ``cost`` is that of one."""
 
-    def work(home: StudyHome, out: Path) -> None:
-        run(model, suite, table(home), out, config=AuditConfig().having(dict(config)), page=False)
+    def step(model: str) -> StudyStep:
+        def work(home: StudyHome, out: Path) -> None:
+            run(model, suite, table(home), out, config=AuditConfig().having(dict(config)), page=False)
 
-    label = f"{name or suite}-{short_name(model)}"
-    title = f"{model} under {suite}" + (f", {about}" if about else "")
-    settings = {"model": model, "suite": suite, **config}
-    return StudyStep(label, title, work, settings, needs, True, cost or StepCost((model,)), missing, reads)
+        label = f"{name or suite}-{short_name(model)}"
+        title = f"{model} under {suite}" + (f", {about}" if about else "")
+        settings = {"model": model, "suite": suite, **config}
+        return StudyStep(label, title, work, settings, needs, True, StepCost((model,), **cost), missing, reads)
+
+    return [step(model) for model in models]
+
+
+def audits_of(home: StudyHome, name: str, models: Sequence[str]) -> dict[str, Path]:
+    """The folders of those audits of :func:`audit_steps` that are done, by model."""
+    steps = {model: f"{name}-{short_name(model)}" for model in models}
+    return {model: home.step(step) for model, step in steps.items() if home.has(step)}
 
 
 def rows_of(folder: Path, metric: str | Sequence[str] = (), **keys: Any) -> pd.DataFrame:

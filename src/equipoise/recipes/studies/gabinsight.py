@@ -15,13 +15,13 @@ import pandas as pd
 from equipoise.data import Table, read_results
 from equipoise.data.published import models_of, published_cell, published_numbers
 from equipoise.recipes.studies.common import (
-    audit_step,
+    audit_steps,
+    audits_of,
     correlation_cells,
     metric_name,
     metric_table,
     paper_table,
     rows_of,
-    short_name,
     subject_values,
 )
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
@@ -63,18 +63,8 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     )
     first = [] if "scenes" in options.given else [scenes]
     needs = () if "scenes" in options.given else ("scenes",)
-    return first + [
-        audit_step(
-            model,
-            "binding",
-            _scenes,
-            {"seed": options.seed},
-            needs=needs,
-            cost=StepCost((model,), (), SIZES["sets"] * 48, cpu_minutes=0.6),
-            reads=("scenes",),
-        )
-        for model in models
-    ]
+    about: dict[str, Any] = {"needs": needs, "images": SIZES["sets"] * 48, "cpu_minutes": 0.6, "reads": ("scenes",)}
+    return first + audit_steps(models, "binding", _scenes, {"seed": options.seed}, **about)
 
 
 def _full(options: StudyOptions) -> list[StudyStep]:
@@ -88,13 +78,13 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     steps = []
     if need:
         made_by = ("api: an image service such as DALL-E 3", "a chat model for the prompts")
-        about = {"models": made_by, "data": data, "images": 5757, "disk_gb": 9}
-        steps.append(outside_step("scenes", "Scenes by an image service, filtered", need, **about))
+        cost: dict[str, Any] = {"models": made_by, "data": data, "images": 5757, "disk_gb": 9}
+        steps.append(outside_step("scenes", "Scenes by an image service, filtered", need, **cost))
     for model in models:
         large = any(word in model for word in ("g-14", "L-14", "RN50x64", "large", "flava", "Alt"))
-        cost = StepCost((model,), data, 5757, gpu_hours=0.15 if large else 0.04, disk_gb=4.0 if large else 1.0)
-        config = {"seed": options.seed}
-        steps.append(audit_step(model, "binding", _scenes, config, cost=cost, missing=need, reads=("scenes",)))
+        about = {"gpu_hours": 0.15 if large else 0.04, "disk_gb": 4.0 if large else 1.0, "missing": need}
+        about |= {"data": data, "images": 5757, "reads": ("scenes",)}
+        steps += audit_steps([model], "binding", _scenes, {"seed": options.seed}, **about)
     return steps
 
 
@@ -111,7 +101,7 @@ def _scenes(home: StudyHome) -> Table:
 
 def _parts(home: StudyHome) -> list[StudyPart]:
     models = home.options.models or (tuple(FULL) if home.options.scale == "full" else _mini_models())
-    folders = {m: home.step(f"binding-{short_name(m)}") for m in models if home.has(f"binding-{short_name(m)}")}
+    folders = audits_of(home, "binding", models)
     parts = [_figure_2(folders), _figure_3(folders), _table_1(folders), *_recognition(folders)]
     if home.options.scale == "mini" and "scenes" not in home.options.given:
         parts.append(_truth(folders))

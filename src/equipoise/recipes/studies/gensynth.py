@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -19,7 +20,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.mixing import join_tables
 from equipoise.errors import InputError
-from equipoise.recipes.studies.common import audit_step
+from equipoise.recipes.studies.common import audit_steps
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.gensynth_probes import probe_part, probe_steps
 from equipoise.recipes.studies.gensynth_tables import (
@@ -81,7 +82,6 @@ def _baselines(options: StudyOptions) -> StudyStep:
 def _mini(options: StudyOptions) -> list[StudyStep]:
     """All steps on the pictogram world; with a pool that was given, none is drawn."""
     models = options.models or MINI
-    seeds = list(range(SIZES["seeds"]))
     given = "val" in options.given
     pool = StudyStep(
         "pool",
@@ -94,17 +94,9 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
         cost=StepCost() if given else StepCost(images=SIZES["pool"], cpu_minutes=0.8, disk_gb=0.02),
         reads=("val",),
     )
-    natural = [
-        audit_step(
-            model,
-            "natural",
-            pool_of,
-            {"axes": ("gender",), "seeds": tuple(seeds), "draws": 100, "seed": options.seed},
-            needs=("pool",),
-            cost=StepCost((model,), (), SIZES["pool"], cpu_minutes=0.7),
-        )
-        for model in models
-    ]
+    config = {"axes": ("gender",), "seeds": tuple(range(SIZES["seeds"])), "draws": 100, "seed": options.seed}
+    about: dict[str, Any] = {"needs": ("pool",), "images": SIZES["pool"], "cpu_minutes": 0.7}
+    natural = audit_steps(models, "natural", pool_of, config, **about)
     first = [pool, _baselines(options), *natural, _clusters(options)]
     return [*first, *probe_steps(options), *_edit_steps(options, models), *_even_steps(options, models)]
 
@@ -148,11 +140,7 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
     """Edits, their filter, swaps, and audits of what is left; of edits that were given, the audits alone."""
     config = {"axes": ("gender",), "draws": 100, "seeds": tuple(range(SIZES["seeds"])), "seed": options.seed}
     needs = () if "edits" in options.given else ("filter",)
-    cost = {model: StepCost((model,), cpu_minutes=0.8) for model in models}
-    audits = [
-        audit_step(model, "contrast", _edited, config, needs=needs, cost=cost[model], reads=("edits",))
-        for model in models
-    ]
+    audits = audit_steps(models, "contrast", _edited, config, needs=needs, cpu_minutes=0.8, reads=("edits",))
     if "edits" in options.given:
         return audits
     editor, sees = EDITOR["mini"], SEES["mini"]
@@ -222,19 +210,8 @@ def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         cost=StepCost((JUDGE,), (), 2 * n, cpu_minutes=0.2),
     )
     config = {"axes": (AXIS,), "draws": 100, "min_sets": 1}
-    gaps = [
-        audit_step(
-            model,
-            "intersectional",
-            _even,
-            config,
-            name="gaps",
-            needs=("even-judged",),
-            about="over pairs that show both genders",
-            cost=StepCost((model,), cpu_minutes=0.4),
-        )
-        for model in models
-    ]
+    about: dict[str, Any] = {"name": "gaps", "needs": ("even-judged",), "about": "over pairs that show both genders"}
+    gaps = audit_steps(models, "intersectional", _even, config, cpu_minutes=0.4, **about)
     return [sources, edits, judged, *gaps]
 
 
@@ -321,22 +298,13 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         "edits": "a table of edits with their sources is needed: equipoise generate edits -g "
         f"{EDITOR['full']}, equipoise filter, equipoise table join, and --from edits=TABLE",
     }
-    steps = [replace(_baselines(options), missing="" if "captions" in given else need["captions"])]
+    missing = {name: "" if name in given else sentence for name, sentence in need.items()}
+    steps = [replace(_baselines(options), missing=missing["captions"])]
     config = {"axes": ("gender",), "seed": options.seed, "lexicon": "gensynth_code"}
-    data = ("COCO val2017: 5,000 images, 25,014 captions",)
-    steps += [
-        audit_step(
-            model,
-            "natural",
-            pool_of,
-            config,
-            cost=StepCost((model,), data, 5000, gpu_hours=0.02, disk_gb=0.02),
-            missing="" if "val" in given else need["val"],
-            reads=("val",),
-        )
-        for model in models
-    ]
-    steps.append(_clusters(options, "" if "val" in given else need["val"]))
+    about: dict[str, Any] = {"data": ("COCO val2017: 5,000 images, 25,014 captions",), "images": 5000}
+    about |= {"gpu_hours": 0.02, "disk_gb": 0.02, "missing": missing["val"], "reads": ("val",)}
+    steps += audit_steps(models, "natural", pool_of, config, **about)
+    steps.append(_clusters(options, missing["val"]))
     probes = "" if {"train", "val"} <= set(given) else need["train"]
     steps += probe_steps(options, probes)
     if "edits" not in given:
@@ -361,19 +329,8 @@ def _full(options: StudyOptions) -> list[StudyStep]:
                 disk_gb=0.8,
             ),
         ]
-    steps += [
-        audit_step(
-            model,
-            "contrast",
-            _edited,
-            config,
-            missing="" if "edits" in given else need["edits"],
-            cost=StepCost((model,), ("GenSynth: 7,946 edits, 3,973 sources",), 11_919, gpu_hours=0.05, disk_gb=0.05),
-            reads=("edits",),
-        )
-        for model in models
-    ]
-    return steps
+    about = {"data": ("GenSynth: 7,946 edits, 3,973 sources",), "images": 11_919, "gpu_hours": 0.05, "disk_gb": 0.05}
+    return steps + audit_steps(models, "contrast", _edited, config, missing=missing["edits"], reads=("edits",), **about)
 
 
 def _parts(home: StudyHome) -> list[StudyPart]:

@@ -13,12 +13,12 @@ from equipoise.data.published import models_of, published_cell
 from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 from equipoise.recipes.studies.common import (
+    audits_of,
     followed,
     metric_table,
     paper_table,
     recovered_part,
     rows_of,
-    short_name,
 )
 from equipoise.recipes.studies.frame import StudyHome, StudyOptions
 from equipoise.recipes.train_mini.batches import unseen
@@ -89,18 +89,16 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     parts = []
     if home.has("baselines"):
         parts.append(_table_1_baselines(home))
-    models = [model for model in (home.options.models or (*MINI, *FULL)) if home.has(f"natural-{short_name(model)}")]
-    if models:
-        folders = {model: home.step(f"natural-{short_name(model)}") for model in models}
-        parts.append(_table_1_models(folders, home))
-    edited = [model for model in (home.options.models or (*MINI, *FULL)) if home.has(f"contrast-{short_name(model)}")]
+    models = home.options.models or (*MINI, *FULL)
+    natural, edited, gaps = (audits_of(home, name, models) for name in ("natural", "contrast", "gaps"))
+    if natural:
+        parts.append(_table_1_models(natural, home))
     if edited:
-        parts.append(_table_2({model: home.step(f"contrast-{short_name(model)}") for model in edited}, home))
+        parts.append(_table_2(edited))
     if home.has("filter"):
         parts += _filter_parts(home)
     if home.has("clusters"):
         parts.append(_clusters(home))
-    gaps = {model: home.step(f"gaps-{short_name(model)}") for model in edited if home.has(f"gaps-{short_name(model)}")}
     if gaps:
         parts.append(_truth(gaps))
     return parts
@@ -163,7 +161,7 @@ def _beside_clip(row: dict[Any, Any]) -> dict[str, Any]:
     return published_cell("gensynth", "T1", "CLIP", f"{row['pool']} / {column}")
 
 
-def _table_2(folders: dict[str, Path], home: StudyHome) -> StudyPart:
+def _table_2(folders: dict[str, Path]) -> StudyPart:
     table = metric_table(folders, ("max_skew", "bias_at_k"), "T2", "Natural, balanced and edited pools")
     text = (
         "Edits of one picture differ in the person alone: what is left in the edited pool is the model. The random "

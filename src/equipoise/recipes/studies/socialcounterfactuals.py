@@ -16,7 +16,7 @@ from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.recipes.counterfactual_sets import GUIDANCE, LEAST, filter_steps, spread_subjects
 from equipoise.recipes.studies.chance import SEGMENTS
-from equipoise.recipes.studies.common import audit_step, short_name, write_csv
+from equipoise.recipes.studies.common import audit_steps, short_name, write_csv
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
 from equipoise.recipes.studies.socialcounterfactuals_repairs import rendered as sets_of
@@ -51,11 +51,11 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
         cost=StepCost(images=n_rendered, cpu_minutes=1.0, disk_gb=0.03),
     )
     steps = [rendered]
+    about: dict[str, Any] = {"needs": ("rendered",), "images": n_rendered, "cpu_minutes": 0.7}
     for model in models:
-        cost = StepCost((model,), (), n_rendered, cpu_minutes=0.7)
-        steps.append(audit_step(model, "intersectional", sets_of, config, needs=("rendered",), cost=cost))
+        steps += audit_steps([model], "intersectional", sets_of, config, **about)
         three = {**config, "axes": THREE, "draws": 100}
-        steps.append(audit_step(model, "intersectional", sets_of, three, name="three", needs=("rendered",), cost=cost))
+        steps += audit_steps([model], "intersectional", sets_of, three, name="three", **about)
     steps += _made_steps(options, models, config, n_made)
     steps += repair_steps(models[0], config, settings)
     return steps
@@ -193,28 +193,17 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         if not given:
             images = 104_000 * segment.groups
             title = f"{segment.name}: download the public sets, or make 104,000 anew (equipoise generate sets)"
-            hours, size = images * 6 / 3600, images * 5e-5
-            steps.append(
-                outside_step(
-                    f"sets-{segment.name}",
-                    title,
-                    need,
-                    models=("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",),
-                    data=data,
-                    images=images,
-                    gpu_hours=hours,
-                    disk_gb=size,
-                )
-            )
-        for model in models:
+            cost: dict[str, Any] = {"models": ("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",), "data": data}
+            cost |= {"images": images, "gpu_hours": images * 6 / 3600, "disk_gb": images * 5e-5}
+            steps.append(outside_step(f"sets-{segment.name}", title, need, **cost))
 
-            def table(home: StudyHome, name: str = segment.name) -> Table:
-                return Table.open(home.options.given[name])
+        def table(home: StudyHome, name: str = segment.name) -> Table:
+            return Table.open(home.options.given[name])
 
-            cost = StepCost((model,), data, n, gpu_hours=n / 400_000, disk_gb=n * 2.2e-6)
-            config = {"k": (segment.groups,), "seed": options.seed}
-            about: dict[str, Any] = {"name": segment.name, "missing": need, "reads": (segment.name,)}
-            steps.append(audit_step(model, "intersectional", table, config, cost=cost, **about))
+        config = {"k": (segment.groups,), "seed": options.seed}
+        about: dict[str, Any] = {"name": segment.name, "missing": need, "reads": (segment.name,), "data": data}
+        about |= {"images": n, "gpu_hours": n / 400_000, "disk_gb": n * 2.2e-6}
+        steps += audit_steps(models, "intersectional", table, config, **about)
         steps += full_repair_steps(segment.name, segment.groups, models, need, n, options.seed)
     return steps
 

@@ -12,6 +12,7 @@ from equipoise.data import Table
 from equipoise.data.published import models_of, published_cell
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
+    audits_of,
     followed,
     metric_name,
     metric_table,
@@ -42,12 +43,12 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     if home.options.scale == "full":
         return parts + _full_parts(home)
     models = home.options.models or MINI
-    folders = {model: home.step(f"intersectional-{short_name(model)}") for model in models}
+    folders = audits_of(home, "intersectional", models)
     both = " x ".join(AXES)
     parts.append(_boxes(folders, both))
     parts.append(_quartile_part(folders, both))
     parts.append(_truth(folders))
-    parts.append(_three({model: home.step(f"three-{short_name(model)}") for model in models}))
+    parts.append(_three(audits_of(home, "three", models)))
     parts += _stage_parts(home, models, both)
     parts += _threshold_part(home)
     return parts + repair_parts(home)
@@ -169,8 +170,7 @@ def _full_parts(home: StudyHome) -> list[StudyPart]:
     models = home.options.models or tuple(FULL)
     parts = []
     for segment in SEGMENTS:
-        folders = {m: home.step(f"{segment.name}-{short_name(m)}") for m in models}
-        folders = {m: folder for m, folder in folders.items() if (folder / "results.parquet").is_file()}
+        folders = audits_of(home, segment.name, models)
         if not folders:
             continue
         rows = []

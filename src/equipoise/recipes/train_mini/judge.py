@@ -6,6 +6,7 @@ a softmax of its own, and objects are one yes-or-no label each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.catalog import ACTIVITIES, AGES, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONE_GROUPS
 
-__all__ = ["HEADS", "NONE", "SCHEDULE", "build", "labels_of", "train_judge"]
+__all__ = ["HEADS", "NONE", "SCHEDULE", "build", "labels_of", "resnet", "train_judge"]
 
 NONE = "none"
 HEADS: dict[str, tuple[str, ...]] = {
@@ -42,22 +43,20 @@ def world() -> WorldConfig:
 
 def build() -> Any:
     """An untrained ``transformers.ResNetForImageClassification``."""
+    names = [f"{head}:{name}" for head, values in HEADS.items() for name in values]
+    names += [f"object:{name}" for name in OBJECTS]
+    form: dict[str, Any] = {"embedding_size": 32, "hidden_sizes": [48, 96, 192], "depths": [1, 2, 2]}
+    return resnet(names, **form, problem_type="multi_label_classification")
+
+
+def resnet(names: Sequence[str], **form: Any) -> Any:
+    """An untrained ``transformers.ResNetForImageClassification`` of these labels, in the form that its config names."""
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
     torch.manual_seed(0)
-    names = [f"{head}:{name}" for head, values in HEADS.items() for name in values]
-    names += [f"object:{name}" for name in OBJECTS]
-    config = ResNetConfig(
-        embedding_size=32,
-        hidden_sizes=[48, 96, 192],
-        depths=[1, 2, 2],
-        layer_type="basic",
-        problem_type="multi_label_classification",
-        id2label=dict(enumerate(names)),
-        label2id={name: i for i, name in enumerate(names)},
-    )
-    return ResNetForImageClassification(config)
+    labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+    return ResNetForImageClassification(ResNetConfig(**form, layer_type="basic", **labels))
 
 
 def labels_of(scenes: SceneArrays) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float32]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.recipes.train_mini.batches import pixels, scenes_of
+from equipoise.recipes.train_mini.judge import resnet
 from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.train.schedule import Schedule
@@ -25,19 +26,7 @@ def world() -> WorldConfig:
 
 def build() -> Any:
     """An untrained ``transformers.ResNetForImageClassification``."""
-    import torch
-    from transformers import ResNetConfig, ResNetForImageClassification
-
-    torch.manual_seed(0)
-    config = ResNetConfig(
-        embedding_size=16,
-        hidden_sizes=[24, 48, 96],
-        depths=[1, 1, 1],
-        layer_type="basic",
-        id2label=dict(enumerate(LABELS)),
-        label2id={name: i for i, name in enumerate(LABELS)},
-    )
-    return ResNetForImageClassification(config)
+    return resnet(LABELS, embedding_size=16, hidden_sizes=[24, 48, 96], depths=[1, 1, 1])
 
 
 def train_safety(lesson: Lesson) -> None:
