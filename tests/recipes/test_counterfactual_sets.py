@@ -46,7 +46,7 @@ class Renderer:
         self.calls = 0
         self.scenes = {}
         for number in range(8):
-            subjects = recipe._subjects(3)
+            subjects = recipe.spread_subjects(3)
             for texts, found in zip(
                 world_sets(WORLD, subjects, recipe.AXES, place=False),
                 scene_sets(WORLD, subjects, recipe.AXES, 1, number),
@@ -297,4 +297,4 @@ def test_settings_are_checked() -> None:
     arms = SetsSettings(compare=("cross", "both+blend")).arms()
     assert list(arms) == ["no sharing", "cross", "both+blend"]
     assert (arms["no sharing"].share, arms["both+blend"].blend) == ((0, 0), True)
-    assert len(set(recipe._subjects(10))) == 10
+    assert len(set(recipe.spread_subjects(10))) == 10

@@ -28,6 +28,7 @@ from equipoise.data.runs import RunFolder, claimed, file_to_write
 from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Models, Step
 from equipoise.filters import run as run_filters
+from equipoise.formatting import text_table
 from equipoise.generate import SetsConfig, contact_sheet, plan_sets, run, world_sets
 from equipoise.measure.notes import Note
 from equipoise.measure.stats.estimate import Estimate
@@ -45,7 +46,16 @@ from equipoise.recipes.train_mini.pictures import OWN_SHEET, write_sheet
 from equipoise.world import WorldConfig, prompts
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["GUIDANCE", "SetsFound", "SetsSettings", "TableLine", "counterfactual_sets", "put_into"]
+__all__ = [
+    "GUIDANCE",
+    "SetsFound",
+    "SetsSettings",
+    "TableLine",
+    "counterfactual_sets",
+    "filter_steps",
+    "put_into",
+    "spread_subjects",
+]
 
 Say = Callable[[str], None]
 AXES = ("gender", "skin_tone", "age")
@@ -151,9 +161,7 @@ class SetsFound:
 
     def __str__(self) -> str:
         rows = [_HEAD, *(figure.cells() for figure in self.figures)]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return "\n".join([*text_table(rows, left=range(len(_HEAD))), *(f"note: {note}" for note in self.notes)])
 
     def markdown(self) -> str:
         """The table for a page of the documentation."""
@@ -191,7 +199,7 @@ def _studied(
     folder = claim.folder
     model = load(generator, kind="generator", device="cpu") if isinstance(generator, str) else generator
     world = WorldConfig(age={"adult": 1, "older": 1})
-    names = _subjects(settings.subjects)
+    names = spread_subjects(settings.subjects)
     texts = world_sets(world, names, AXES, n=settings.sets, seed=settings.seed, place=False)
     plan = plan_sets(texts, settings.config())
     say(f"1. {plan.n_images:,} pictures: {len(texts)} caption sets, {settings.candidates} candidates of each")
@@ -202,7 +210,7 @@ def _studied(
         tables[name] = run(plan_sets(texts, config), folder / f"sets-{_slug(name)}", model, progress=progress)
     say(f"3. the filter: similarity and detectability, seen by {FILTER_MODEL}")
     filtered = run_filters(
-        sets, _steps(world), folder / "filter", models=Models(encoder=FILTER_MODEL), axes=AXES, seed=settings.seed
+        sets, filter_steps(world), folder / "filter", models=Models(encoder=FILTER_MODEL), axes=AXES, seed=settings.seed
     )
     say(str(filtered))
     say(f"4. the judge: {JUDGE}")
@@ -248,13 +256,14 @@ def _relative(path: Path, page: Path) -> str:
     return Path(os.path.relpath(path, page.parent)).as_posix()
 
 
-def _subjects(n: int) -> list[str]:
+def spread_subjects(n: int) -> list[str]:
     """``n`` occupations, spread evenly over the alphabet."""
     names = sorted(OCCUPATIONS)
     return [names[i * len(names) // n] for i in range(n)]
 
 
-def _steps(world: WorldConfig) -> list[Step]:
+def filter_steps(world: WorldConfig) -> list[Step]:
+    """Do pictures fit their captions and each other, and does a model recognise subject, gender and skin tone?"""
     words = {axis: prompts(axis, world) for axis in ASKED}
     detect = {"axes": ASKED, "least": LEAST, "subject_least": LEAST, "prompts": words}
     return [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]

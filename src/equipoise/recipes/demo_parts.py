@@ -11,7 +11,6 @@ The demonstration's made pictures: counterfactual sets by the miniature generato
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +24,15 @@ from PIL import Image
 from equipoise.audit.captions.run import CaptionAudit, CaptionSettings, audit_captions
 from equipoise.data import Table, read_results, write_results
 from equipoise.errors import InputError
-from equipoise.filters import FilterRun, Models, Step
+from equipoise.filters import FilterRun, Models
 from equipoise.filters import run as run_filters
 from equipoise.generate import SetsConfig, plan_sets, run, world_sets
 from equipoise.measure.notes import codes_of, pair_keys
 from equipoise.models import load
-from equipoise.recipes.counterfactual_sets import GUIDANCE
+from equipoise.recipes.counterfactual_sets import GUIDANCE, filter_steps, spread_subjects
+from equipoise.recipes.studies.caption_files import write_lines, write_people
 from equipoise.text import Lexicon
-from equipoise.world import PLACEBOS, WorldConfig, preset, prompts, truth
+from equipoise.world import PLACEBOS, WorldConfig, preset, truth
 from equipoise.world.placebos import PREFIX, column_of
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ def _mark(image: Image.Image) -> bytes:
 
 AXES = ("gender", "skin_tone")
 SEES_WITH = "mini:clip-fair"
-LEAST = 0.9
-"""The share of a set's pictures that the filters must recognise."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +105,13 @@ def make_and_filter(
         say(f"   left out: {error}")
         return GeneratedFound()
     world = WorldConfig(skin_tone={"light": 0.5, "dark": 0.5}, activity_share=0.0, visible=1.0)
-    names = sorted(world.occupations)
-    chosen = [names[i * len(names) // subjects] for i in range(subjects)]
+    chosen = spread_subjects(subjects)
     captions = world_sets(world, chosen, AXES, seed=79)
     plan = plan_sets(captions, SetsConfig(candidates=candidates, share=(0.1, 0.9), guidance=GUIDANCE, seed=79))
     say(f"   {plan.n_images} pictures by {model.name}: {len(chosen)} occupations x 4 groups x {candidates} candidates")
     table = run(plan, folder / "generated", model, progress=True)
-    words = {axis: prompts(axis, world) for axis in AXES}
-    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
-    steps = [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]
-    done = run_filters(table, steps, folder / "filtered", models=Models(encoder=SEES_WITH), axes=AXES, draws=499)
+    models = Models(encoder=SEES_WITH)
+    done = run_filters(table, filter_steps(world), folder / "filtered", models=models, axes=AXES, draws=499)
     for line in str(done).splitlines():
         say(f"   {line}")
     stays = bool(done.table.to_pandas(["keep"])["keep"].fillna(False).any())
@@ -152,9 +147,12 @@ def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[
     """
     captioner = load(CAPTIONER, kind="captioner")
     names = {"clear": CAPTIONER, "grainy": f"{CAPTIONER}, grainy pictures"}
-    frame = natural.to_pandas(["image_id", "gender", "gendered_captions"])
+    ids = natural.to_pandas(["image_id"])["image_id"].tolist()
     said = _said(captioner, natural)
-    _written(folder / "captions", frame, said)
+    write_people(folder / "captions" / "people.jsonl", natural)
+    for kind, captions in said.items():
+        lines = ({"image_id": name, "caption": text} for name, text in zip(ids, captions, strict=True))
+        write_lines(folder / "captions" / f"{kind}.jsonl", lines)
     audit = audit_captions(
         [f"{names[kind]}={folder / 'captions' / f'{kind}.jsonl'}" for kind in said],
         folder / "captions" / "people.jsonl",
@@ -214,21 +212,6 @@ def grainy(pictures: list[Image.Image], seed: int = 0, grain: float = GRAIN) -> 
         noisy = np.clip(pixels + rng.normal(size=pixels.shape) * grain, 0, 255)
         noisy_pictures.append(Image.fromarray(noisy.astype(np.uint8)))
     return noisy_pictures
-
-
-def _written(folder: Path, frame: pd.DataFrame, said: dict[str, list[str]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    ids, genders = frame["image_id"].tolist(), frame["gender"].tolist()
-    people = [
-        {"image_id": name, "captions": list(texts), "gender": gender}
-        for name, texts, gender in zip(ids, frame["gendered_captions"], genders, strict=True)
-    ]
-    files = {"people": people}
-    for kind, captions in said.items():
-        files[kind] = [{"image_id": name, "caption": text} for name, text in zip(ids, captions, strict=True)]
-    for name, rows in files.items():
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
 def _named(frame: pd.DataFrame, captions: list[str]) -> pd.DataFrame:

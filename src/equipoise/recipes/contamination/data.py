@@ -17,12 +17,11 @@ import pandas as pd
 from PIL import ImageFilter
 
 from equipoise.data import Table
-from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.data.shard_writer import is_finished
-from equipoise.formatting import csv_text
 from equipoise.generate import jobs
 from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
+from equipoise.recipes.studies.common import write_csv
 from equipoise.recipes.train_mini.batches import unseen
 from equipoise.recipes.train_mini.evaluate import injected, slope
 from equipoise.recipes.train_mini.evaluate_generative import judged, skewed_odds
@@ -166,7 +165,7 @@ def seen_by_judge(table: Table, out: Path) -> pd.DataFrame:
     ids, pictures = zip(*table.images(), strict=True)
     seen = judged(np.stack([np.asarray(picture) for picture in pictures]))
     frame = pd.DataFrame({"image_id": ids, **{name: seen[name] for name in _SEEN}})
-    write_whole(out, csv_text(frame).encode())
+    write_csv(out, frame)
     return frame
 
 

@@ -24,7 +24,7 @@ from equipoise.measure.images import kernel_distance, manifold_scores, vendi_sco
 from equipoise.measure.images.clip_score import clip_score
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.models.miniatures import FOLDER
-from equipoise.recipes.contamination.data import lean_of
+from equipoise.recipes.contamination.data import lean_of, real_world
 from equipoise.recipes.train_mini.diffusion import (
     GENERATION_BIASED,
     denoising_loss,
@@ -34,6 +34,8 @@ from equipoise.recipes.train_mini.diffusion import (
 )
 from equipoise.recipes.train_mini.evaluate_generative import judged
 from equipoise.recipes.train_mini.latents import autoencoder, encoded
+from equipoise.recipes.train_mini.parts import Lesson
+from equipoise.recipes.train_mini.vae import seen
 from equipoise.train.schedule import Schedule
 
 __all__ = ["FIRST_GENERATOR", "fitted_generator", "generation_rows", "mixed_pictures"]
@@ -80,8 +82,7 @@ def fitted_generator(
     vae = autoencoder(FOLDER / "vae")
     unet, text, words = learned(start, vae)
     text.requires_grad_(False)
-    pixels = np.stack([np.asarray(picture.convert("RGB")) for _, picture in pairs]).transpose(0, 3, 1, 2)
-    latents = encoded(vae, torch.from_numpy(pixels.copy()).float() / 127.5 - 1)
+    latents = encoded(vae, seen(np.stack([np.asarray(picture.convert("RGB")) for _, picture in pairs])))
     ids = ids_of(words, [caption for caption, _ in pairs])
     nobody = torch.zeros(BATCH, 1, *latents.shape[2:])
     per_epoch = max(1, len(pairs) // BATCH)
@@ -96,7 +97,8 @@ def fitted_generator(
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
     saving = work / "saving"
     shutil.rmtree(saving, ignore_errors=True)
-    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, work, saving, say, None, GENERATION_BIASED)
+    lesson = Lesson(real_world(), work, saving, say)
+    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, lesson, GENERATION_BIASED)
     saving.replace(out)
     shutil.rmtree(work, ignore_errors=True)
 

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,14 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.filters.rules.sharpness import sharpness_of
-from equipoise.formatting import csv_text
 from equipoise.measure.stats import compare, summarise
 from equipoise.recipes.contamination.data import lean_of, named_axes, real_world
+from equipoise.recipes.studies.common import write_csv
 from equipoise.recipes.train_mini.evaluate import injected
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.tables import scene_of
 
-__all__ = ["gallery", "shown_rows", "write_shown"]
+__all__ = ["gallery", "in_order", "shown_rows", "write_shown"]
 
 SHARPENED = 112
 """Pictures of each kind whose figures are found and measured."""
@@ -41,20 +42,19 @@ def write_shown(out: Path, tables: Mapping[str, Table], seen: Mapping[str, pd.Da
     """
     from equipoise.models import load
 
-    out.mkdir(parents=True, exist_ok=True)
     real = tables["real"].to_pandas(["image_id", "caption", "subject", "params"])
     world = real_world()
     open_to_all = ["gender" not in named_axes(scene_of(params, world)) for params in real["params"]]
     detector = load("mini:detector", kind="detector")
-    pictures = {kind: _in_order(table, real["image_id"].tolist()) for kind, table in tables.items()}
+    pictures = {kind: in_order(table, real["image_id"].tolist()) for kind, table in tables.items()}
     sharp = {kind: _sharpness(detector, some[:SHARPENED]) for kind, some in pictures.items()}
-    write_whole(out / "sharpness.csv", csv_text(pd.DataFrame(sharp)).encode())
+    write_csv(out / "sharpness.csv", pd.DataFrame(sharp))
     people = real[["image_id", "subject", "caption"]].assign(open=open_to_all)
     for kind, table in tables.items():
         names = _names_in_order(table, real["image_id"].tolist())
         known = seen[kind].drop_duplicates("image_id").set_index("image_id")["gender"]
         people[kind] = known.reindex(names).tolist()
-    write_whole(out / "people.csv", csv_text(people).encode())
+    write_csv(out / "people.csv", people)
     odds = dict(zip(OCCUPATIONS, injected(), strict=True))
     asked = people[people["open"]].assign(odds=lambda rows: rows["subject"].map(odds)).sort_values("odds")
     asked = asked.drop_duplicates("subject")
@@ -108,7 +108,7 @@ def gallery(folder: Path, name: str) -> str:
     ]
     for row, text in enumerate(texts):
         top = 22 + row * (_SIDE + _GAP)
-        for line, part in enumerate(_lines(text)):
+        for line, part in enumerate(wrap(text, 26)):
             words.append(f'<text class="t" x="0" y="{top + 18 + 16 * line}">{escape(part)}</text>')
         for i, kind in enumerate(first):
             data = base64.b64encode((folder / f"{row:02d}-{kind}.png").read_bytes()).decode()
@@ -123,17 +123,6 @@ def gallery(folder: Path, name: str) -> str:
     )
 
 
-def _lines(text: str, most: int = 26) -> list[str]:
-    """A text in lines.
-
-    >>> _lines("a nurse is standing in the kitchen", 20)
-    ['a nurse is standing', 'in the kitchen']
-    """
-    import textwrap
-
-    return textwrap.wrap(text, most)
-
-
 def _names_in_order(table: Table, sources: Sequence[str]) -> list[str]:
     frame = table.to_pandas(["image_id", "source_id"])
     of = frame["source_id"].fillna(frame["image_id"])
@@ -141,7 +130,8 @@ def _names_in_order(table: Table, sources: Sequence[str]) -> list[str]:
     return [place[name] for name in sources]
 
 
-def _in_order(table: Table, sources: Sequence[str]) -> list[Image.Image]:
+def in_order(table: Table, sources: Sequence[str]) -> list[Image.Image]:
+    """The pictures of a table, in the order of the real ones that they are or replace."""
     shown = dict(table.images())
     return [shown[name] for name in _names_in_order(table, sources)]
 

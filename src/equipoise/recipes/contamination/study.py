@@ -21,10 +21,10 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.errors import InputError
-from equipoise.formatting import csv_text
 from equipoise.recipes.contamination.settings import ARMS, ContaminationSettings, settings_of
 from equipoise.recipes.contamination.tables import parts_of
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.common import write_csv
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 
 __all__ = ["STUDY"]
 
@@ -99,7 +99,8 @@ def _sources(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
         return work
 
     world = {"strength": data.STRENGTH, "mention": data.MENTION}
-    steps = [StudyStep(f"real-{seed}", f"Real pictures, seed {seed}", real, about | world, (), True, _few(size))]
+    few = StepCost(cpu_minutes=0.1, disk_gb=size)
+    steps = [StudyStep(f"real-{seed}", f"Real pictures, seed {seed}", real, about | world, (), True, few)]
     needed: tuple[str, ...] = ("biased",) if "blurred" in chosen.arms else ()
     needed = ("biased", "placebo") if chosen.generations else needed
     for arm in dict.fromkeys((*needed, *chosen.arms)):
@@ -112,10 +113,6 @@ def _sources(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
         title = f"Seed {seed}: {ARMS[arm]}"
         steps.append(StudyStep(f"{arm}-{seed}", title, maker(arm), {"arm": arm, **how}, after, True, cost))
     return steps
-
-
-def _few(disk_gb: float = 0.0) -> StepCost:
-    return StepCost(cpu_minutes=0.1, disk_gb=disk_gb)
 
 
 def _pictures(home: StudyHome, step: str) -> Table:
@@ -135,7 +132,7 @@ def _data(seed: int, arm: str, alpha: float, chosen: ContaminationSettings) -> S
         real, *replacements = (_pictures(home, name) for name in sources)
         table = data.mixture(real, replacements, alpha, out, seed)
         truth, odds = data.truth_of_mixture(table, data.judged_of([home.step(name) for name in sources]))
-        write_whole(out / "odds.csv", csv_text(odds).encode())
+        write_csv(out / "odds.csv", odds)
         write_whole(out / TRUTH, (json.dumps(truth) + "\n").encode())
 
     title = f"D({alpha:g}), {arm}, seed {seed}, and its truth"
@@ -161,7 +158,7 @@ def _clip(seed: int, arm: str, alpha: float, chosen: ContaminationSettings) -> S
         init, frozen = f"hf:{home.step('start') / 'start'}", "vision_model"
         how = {"init": init, "freeze": frozen, "steps": chosen.clip_steps, "rate": CLIP_RATE}
         _trained(home, "clip", label, alpha, seed, out / MODEL, **how)
-        write_whole(out / ROWS, csv_text(clip_rows(out / MODEL, chosen.tested)).encode())
+        write_csv(out / ROWS, clip_rows(out / MODEL, chosen.tested))
 
     settings = {"steps": chosen.clip_steps, "rate": CLIP_RATE, "batch": BATCH, "tested": chosen.tested}
     cost = StepCost(images=chosen.clip_steps * BATCH, cpu_minutes=0.07, disk_gb=0.004)
@@ -181,7 +178,7 @@ def _captioner(seed: int, arm: str, alpha: float, chosen: ContaminationSettings)
         captioner = load(f"hf:{out / MODEL}", kind="captioner")
         rows, said = caption_rows(captioner, load("mini:clip-fair", kind="encoder"), chosen.tested)
         write_whole(out / "captions.txt", ("\n".join(said) + "\n").encode())
-        write_whole(out / ROWS, csv_text(rows).encode())
+        write_csv(out / ROWS, rows)
 
     settings = {"steps": chosen.captioner_steps, "rate": CAPTIONER_RATE, "batch": BATCH, "tested": chosen.tested}
     models = ("mini:captioner", "mini:clip-fair")
@@ -206,29 +203,23 @@ def _shown(seed: int, chosen: ContaminationSettings) -> StudyStep:
 
 
 def _generations(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
-    steps: list[StudyStep] = []
     if not chosen.generations:
-        return steps
-    for mode in chosen.modes:
-        for number in range(1, chosen.generations + 1):
-            steps.append(_generation(seed, mode, number, chosen))
-    first = steps[0]
-    return [_generation_zero(seed, chosen, first.cost), *steps]
+        return []
+    numbers = range(1, chosen.generations + 1)
+    later = [_generation(seed, mode, number, chosen) for mode in chosen.modes for number in numbers]
+    return [_generation_zero(seed, chosen), *later]
 
 
-def _generation_zero(seed: int, chosen: ContaminationSettings, cost: StepCost) -> StudyStep:
+def _generation_zero(seed: int, chosen: ContaminationSettings) -> StudyStep:
     """The pictures of the generator as it comes, and other renders, which are the yardstick."""
     needs = (f"real-{seed}", f"biased-{seed}", f"placebo-{seed}")
 
     def work(home: StudyHome, out: Path) -> None:
+        from equipoise.recipes.contamination.shown import in_order
+
         real = _real_rows(home, seed, chosen.again)
         for kind in ("biased", "placebo"):
-            table = _pictures(home, f"{kind}-{seed}")
-            of = dict(
-                zip(*(table.to_pandas(["image_id", "source_id"])[c] for c in ("source_id", "image_id")), strict=True)
-            )
-            shown = dict(table.images())
-            pictures = [shown[of[name]] for name in real["image_id"]]
+            pictures = in_order(_pictures(home, f"{kind}-{seed}"), real["image_id"].tolist())
             _measured_generation(out, f"rows-{kind}.csv", pictures, real)
             if kind == "biased":
                 _keep(out / PICTURES, pictures)
@@ -290,8 +281,7 @@ def _measured_generation(out: Path, name: str, pictures: Any, real: pd.DataFrame
     encoder = load("mini:clip-fair", kind="encoder")
     texts, works, unnamed = (real[column].tolist() for column in ("caption", "subject", "unnamed"))
     rows = generation_rows(pictures, texts, works, unnamed, real["picture"].tolist(), encoder)
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / name, csv_text(rows).encode())
+    write_csv(out / name, rows)
 
 
 def _keep(folder: Path, pictures: Any) -> None:
@@ -316,7 +306,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
     models = chosen.seeds * len(chosen.shares)
     train = "accelerate launch -m equipoise train"
     return [
-        _full_step(
+        outside_step(
             "real",
             "table import cc3m CC3M -o cc3m; table import coco train2014 -o coco",
             "the images of CC3M and COCO must be downloaded by whoever may; then: equipoise table import",
@@ -324,7 +314,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             images=CC3M + COCO,
             disk_gb=420 + 13,
         ),
-        _full_step(
+        outside_step(
             "generated",
             f"generate substitute cc3m --alpha {max(some, default=1):g} --generator {GENERATOR} --engine ray "
             "-o d-cc3m; the same of coco",
@@ -333,12 +323,12 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             gpu_hours=(CC3M + COCO) * _SECONDS / 3600,
             disk_gb=0.00009 * (CC3M + COCO),
         ),
-        _full_step(
+        outside_step(
             "mixtures",
             f"generate substitute: D(alpha) for {', '.join(f'{a:g}' for a in chosen.shares)}, nested",
             disk_gb=len(some) * 0.0001 * (CC3M + COCO),
         ),
-        _full_step(
+        outside_step(
             "clips",
             f"{train} clip D(alpha) --init hf:openai/clip-vit-base-patch32 --fresh --batch 1024 --epochs 30: {models} "
             "models; OpenCLIP's own loop does as well, its folders are read by open_clip:",
@@ -347,7 +337,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             gpu_hours=models * 110,
             disk_gb=models * 0.6,
         ),
-        _full_step(
+        outside_step(
             "captioners",
             f"{train} captioner D(alpha) of COCO: ClipCap and ViT+BERT, {2 * models} models",
             models=(
@@ -358,7 +348,7 @@ def _full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
             gpu_hours=2 * models * 7,
             disk_gb=2 * models * 0.9,
         ),
-        _full_step(
+        outside_step(
             "measured",
             "audit recall-gap and faces, captions: R@k on COCO 1K, Flickr30k and by group on PHASE (baby & child "
             "merged); self-similarity and person preference on FairFace; LIC, Error and quality on COCO val",
@@ -380,7 +370,7 @@ def _full_generations(chosen: ContaminationSettings) -> list[StudyStep]:
         return []
     runs = chosen.generations * len(chosen.modes)
     return [
-        _full_step(
+        outside_step(
             "generations",
             f"{chosen.generations} generations, {' and '.join(chosen.modes)}: Stable Diffusion fine-tuned on D(alpha) "
             "of COCO with diffusers' train_text_to_image.py, then generate substitute",
@@ -390,10 +380,6 @@ def _full_generations(chosen: ContaminationSettings) -> list[StudyStep]:
             disk_gb=runs * (4 + 0.00009 * COCO),
         )
     ]
-
-
-def _full_step(name: str, title: str, missing: str = "", **cost: Any) -> StudyStep:
-    return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=missing)
 
 
 COVERS = (

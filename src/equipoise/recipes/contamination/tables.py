@@ -170,7 +170,8 @@ def _trend_parts(
     for arm in _arms(models):
         some = _of_arm(whole, arm)
         arm_trends = trends_of(some, metrics)
-        trends.append(arm_trends.assign(arm=arm))
+        arm_trends.insert(0, "arm", arm)
+        trends.append(arm_trends)
         words = arm_trends["verdict"].str.split(" ").str[0]
         up, down = (int((words == word).sum()) for word in ("rises", "falls"))
         texts.append(f"{arm}: of {len(arm_trends)} metrics {up} rise and {down} fall.")
@@ -179,7 +180,6 @@ def _trend_parts(
             texts.append(_evenness(uniformity(some, metrics, share=share), uniformity(some, metrics)))
     frame = pd.concat(trends, ignore_index=True)
     texts += _contrasts(whole, metrics)
-    frame = frame[["arm", *[column for column in frame if column != "arm"]]]
     intro = (
         f"Slopes over alpha from 0 to 1 of every metric, over {what} of {models['seed'].nunique()} seeds, tested by "
         "steps from share to share; p-values are corrected over the metrics of an arm (Holm). n is the number of "
@@ -206,24 +206,20 @@ def _evenness(check: UniformityCheck | None, cautious: UniformityCheck | None) -
 
 def _contrasts(whole: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """For the bias itself, what an arm adds to the placebo of the same seed and share."""
-    texts: list[str] = []
-    keys = ["seed", "alpha", "metric"]
-    if BIAS not in metrics:
-        return texts
-    base = _of_arm(whole, "placebo").set_index(keys)["value"]
-    for arm in _arms(whole):
-        if arm == "placebo" or not len(base):
-            continue
-        own = _of_arm(whole, arm).set_index(keys)["value"]
-        less = (own - base).dropna().reset_index()
-        for row in trends_of(less, (BIAS,)).to_dict("records"):
-            if missing(row["p"]):
-                continue
-            texts.append(
-                f"{arm} less placebo: the slope of the {BIAS} is {row['measured']:.4f} "
-                f"[{row['low']:.4f}, {row['high']:.4f}], p = {row['p']:.2g}."
-            )
-    return texts
+    others = [arm for arm in _arms(whole) if arm != "placebo"] if BIAS in metrics else []
+    rows = [(arm, row) for arm in others for row in trends_of(_less(whole, arm, "placebo"), (BIAS,)).to_dict("records")]
+    return [
+        f"{arm} less placebo: the slope of the {BIAS} is {row['measured']:.4f} "
+        f"[{row['low']:.4f}, {row['high']:.4f}], p = {row['p']:.2g}."
+        for arm, row in rows
+        if not missing(row["p"])
+    ]
+
+
+def _less(whole: pd.DataFrame, arm: str, other: str) -> pd.DataFrame:
+    """What each number of an arm is more than that of another arm, of the same seed and share."""
+    first, second = (_of_arm(whole, each).set_index(["seed", "alpha", "metric"])["value"] for each in (arm, other))
+    return (first - second).dropna().reset_index()
 
 
 def _n_models(models: pd.DataFrame) -> int:
@@ -258,9 +254,10 @@ def _by_group(models: pd.DataFrame, what: str) -> list[StudyTable]:
         wide = _of_arm(some, arm).pivot_table(index=keys, columns="alpha", values="value", sort=False)
         wide = wide[sorted(wide.columns)]
         wide.columns = [f"D({alpha:g})" for alpha in wide.columns]
-        frames.append(wide.reset_index().assign(arm=arm))
+        wide = wide.reset_index()
+        wide.insert(0, "arm", arm)
+        frames.append(wide)
     frame = pd.concat(frames, ignore_index=True)
-    frame = frame[["arm", *[column for column in frame if column != "arm"]]]
     note = "The gaps between groups stand above, with the gap that shuffled labels give."
     return [StudyTable(f"groups-{what}", "By group: mean over seeds", frame, digits=3, note=note)]
 
@@ -268,11 +265,8 @@ def _by_group(models: pd.DataFrame, what: str) -> list[StudyTable]:
 def _blur_part(clips: pd.DataFrame) -> StudyPart | None:
     if not {"blurred", "biased"} <= set(_arms(clips)) or clips["alpha"].nunique() < 2:
         return None
-    keys = ["seed", "alpha", "metric"]
     whole = clips[clips["group"].isna() | (clips["group"] == "")]
-    blurred, sharp = (_of_arm(whole, arm).set_index(keys)["value"] for arm in ("blurred", "biased"))
-    less = (blurred - sharp).dropna().reset_index()
-    table = trends_of(less, CLIP_METRICS)
+    table = trends_of(_less(whole, "blurred", "biased"), CLIP_METRICS)
     text = (
         "CLIPs of blurred generated pictures less CLIPs of the same pictures as they are, seed by seed and share by "
         "share: what is shown is the same, so that a trend is one of image quality alone."

@@ -11,7 +11,6 @@ __all__ = [
     "BALANCED",
     "CAPTION_ARMS",
     "EVERY_ARM",
-    "FULL",
     "MINI",
     "QUICK",
     "SECOND_ARMS",
@@ -138,18 +137,4 @@ QUICK = StudySize(
     arms=("original", "augment", "synthetic", "planted"),
     caption_arms=("original", "synthetic"),
     tone_captions=(),
-)
-FULL = StudySize(
-    photographs=28_487,
-    test=13_487,
-    candidates=30,
-    tones=28_487,
-    both=0,
-    parts=13_487,
-    pictures=0,
-    warming=0,
-    steps=0,
-    speaking=0,
-    seeds=(0, 1, 2, 3, 4),
-    further_seeds=(0, 1, 2, 3, 4),
 )

@@ -11,17 +11,16 @@ import numpy as np
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.data.atomic import write_whole
 from equipoise.data.results import draw_order
 from equipoise.data.sampling import some_of
 from equipoise.filters import Models, Step
 from equipoise.filters import run as filtered
 from equipoise.filters.rules.fidelity import PARTS, object_f1, rank_sum
-from equipoise.formatting import csv_text
 from equipoise.generate import InpaintConfig, PartsConfig, plan_inpaint, plan_parts, run
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.shares import share_interval
 from equipoise.models import load
+from equipoise.recipes.studies.common import write_csv
 
 __all__ = ["choices_table", "draw_parts", "draw_persons", "right_shares"]
 
@@ -49,7 +48,7 @@ def draw_persons(
     )
     source = some_of(photographs, limit=n)
     drawn = run(plan_inpaint(source, config), out / "drawn", model, **QUIET)
-    write_whole(out / "judged.csv", csv_text(_judged(drawn, source)).encode())
+    write_csv(out / "judged.csv", _judged(drawn, source))
     if not further:
         step = Step.of("fidelity", {"axis": first, "detector": DETECTOR}, preset="inpainting")
         models = Models(encoder=ENCODER, reference=photographs)
@@ -68,10 +67,7 @@ def _judged(drawn: Table, source: Table) -> pd.DataFrame:
     wanted = {row["image_id"]: row for row in source.rows(["image_id", "objects", "gender", "skin_tone"])}
     names, pictures = zip(*drawn.images(), strict=True)
     said = load(JUDGE, kind="classifier").classify(list(pictures))
-    seen = {
-        axis: [said[axis].labels[i] for i in said[axis].probabilities.argmax(axis=1)]
-        for axis in ("gender", "skin_tone")
-    }
+    seen = {axis: said[axis].best for axis in ("gender", "skin_tone")}
     things = [
         {label for label, p in zip(said["object"].labels, row, strict=True) if p >= 0.5}
         for row in said["object"].probabilities

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from equipoise.audit.classify import ClassifierSettings, audit_classifier
 from equipoise.errors import InputError
-from equipoise.recipes.inpainting.arms import ARMS, StudySize
-from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.inpainting.arms import ARMS
+from equipoise.recipes.studies.frame import StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.train.settings import PRESETS
 
 __all__ = ["full_steps"]
 
 COCO = "COCO 2014 with captions, instances and COCO-WholeBody; perceived gender of Zhao et al. (2021)"
 OPEN_IMAGES = "OpenImages with MIAP boxes"
+PHOTOGRAPHS, TESTED, CANDIDATES, SEEDS = 28_487, 13_487, 30, 5
+"""The paper's: photographs to learn from and to test on, pictures drawn of each and group, and runs of each model."""
 MISSING = (
     "the predictions of the paper's classifiers were not released; train them (--dry-run names the commands), predict "
     "the test photographs whole, masked and with a body part redrawn, and give --from predictions=FOLDER"
 )
 
 
-def full_steps(options: StudyOptions, size: StudySize) -> list[StudyStep]:
+def full_steps(options: StudyOptions) -> list[StudyStep]:
     """The audits of the predictions that were given; without any, the plan of everything that makes them."""
     given = options.given.get("predictions")
     if options.models:
         raise InputError("the study names the paper's models at scale full, and audits predictions; leave --models out")
-    return _audits(Path(given)) if given else _plan(size)
+    return _audits(Path(given)) if given else _plan()
 
 
 def _audits(folder: Path) -> list[StudyStep]:
@@ -68,11 +70,9 @@ def _audit(folder: Path, labels: Path, arm: str, seed: str) -> StudyStep:
     return StudyStep(f"audit-{arm}-{seed}", title, work, resumes=False, reads=reads)
 
 
-def _plan(size: StudySize) -> list[StudyStep]:
-    def step(name: str, title: str, **cost: Any) -> StudyStep:
-        return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=MISSING)
-
-    n, m = size.photographs, size.candidates
+def _plan() -> list[StudyStep]:
+    step = partial(outside_step, missing=MISSING)
+    n, m = PHOTOGRAPHS, CANDIDATES
     steps = [
         step(
             "inpaint",
@@ -95,18 +95,18 @@ def _plan(size: StudySize) -> list[StudyStep]:
             "parts",
             "generate inpaint test parts --part --by finder --finder hf:facebook/sam-vit-base",
             models=("hf:facebook/sam-vit-base",),
-            images=size.parts,
-            gpu_hours=size.parts * 2.5 / 3600,
+            images=TESTED,
+            gpu_hours=TESTED * 2.5 / 3600,
         ),
-        step("mask", "generate mask test masked --what person --by segment", images=size.test, cpu_minutes=20),
+        step("mask", "generate mask test masked --what person --by segment", images=TESTED, cpu_minutes=20),
     ]
     for name, preset in PRESETS.items():
-        runs = len(size.seeds) * (len(ARMS) - 1 + 2 if preset.task == "multilabel" else 5 + 2)
+        runs = SEEDS * (len(ARMS) - 1 + 2 if preset.task == "multilabel" else 5 + 2)
         settings = ", ".join(f"{key}={value}" for key, value in preset.settings.items())
         steps.append(
             step(
                 f"train-{name}",
-                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({settings})",
+                f"train {preset.task} SET --preset {name} --seed 0..{SEEDS - 1}: {runs} runs ({settings})",
                 models=(preset.init or f"{name}, converted",),
                 gpu_hours=runs * preset.gpu_hours,
                 disk_gb=runs * preset.disk_gb,

@@ -85,9 +85,8 @@ def write_predictions(model: str | Path, table: Table, path: Path, axis: str) ->
     sources = [name if pd.isna(source_of[name]) else source_of[name] for name in names]
     columns: list[Any] = [names, sources, *np.round(things.probabilities.astype(float), 5).T]
     if axis in said:
-        group = said[axis]
         heads.append(axis)
-        columns.append([group.labels[i] for i in group.probabilities.argmax(axis=1)])
+        columns.append(said[axis].best)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(heads)

@@ -14,9 +14,10 @@ from typing import Any
 from equipoise.audit.classify import ClassifierSettings, audit_classifier
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.inpainting.arms import EVERY_ARM, FULL, MINI, QUICK, SECOND_ARMS, TONE_ARMS, StudySize
+from equipoise.recipes.inpainting.arms import EVERY_ARM, MINI, QUICK, SECOND_ARMS, TONE_ARMS, StudySize
 from equipoise.recipes.inpainting.full import full_steps
 from equipoise.recipes.inpainting.tables import PAIRS, parts_of
+from equipoise.recipes.studies.caption_files import write_captions, write_people, write_revised
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep
 from equipoise.recipes.train_mini.batches import unseen
 
@@ -46,7 +47,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.models and options.scale == "mini":
         raise InputError("the study makes its own classifiers at scale mini; leave --models out")
     if options.scale == "full":
-        return full_steps(options, FULL)
+        return full_steps(options)
     size = QUICK if options.quick else MINI
     steps = [_photographs(_GENDER, size.photographs, size.test, options), _backbone(size)]
     steps += [
@@ -90,19 +91,13 @@ def _photographs(ground: _Ground, n: int, tested: int, options: StudyOptions) ->
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.generate import MaskConfig, plan_mask, run
-        from equipoise.recipes.inpainting.captioning import CAPTIONS, write_lines
         from equipoise.recipes.inpainting.photographs import leaning_world, second_world, write_photographs
 
         world = second_world() if second else leaning_world()
         write_photographs(out / "train", world, n, seed=seeds[0])
         test = write_photographs(out / "test", world, tested, seed=seeds[1])
         run(plan_mask(test, MaskConfig(by="box")), out / "masked", progress=False)
-        frame = test.to_pandas(["image_id", *AXES, CAPTIONS])
-        people = [
-            {"image_id": row["image_id"], "captions": list(row[CAPTIONS]), **{axis: row[axis] for axis in AXES}}
-            for row in frame.to_dict("records")
-        ]
-        write_lines(out / "people.jsonl", people)
+        write_people(out / "people.jsonl", test, tuple(AXES))
 
     images = n + 2 * tested
     settings = {"train": n, "test": tested, "seeds": seeds}
@@ -235,7 +230,7 @@ def _captioner(name: str, ground: _Ground, seed: int, size: StudySize) -> list[S
     gendered = ground.axis == "gender"
 
     def learn(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.captioning import train_captioner_arm, write_captions
+        from equipoise.recipes.inpainting.captioning import train_captioner_arm
 
         train_captioner_arm(name, home.step(ground.sets), out / "model", size.speaking, seed)
         photographs = home.step(ground.photographs)
@@ -243,7 +238,7 @@ def _captioner(name: str, ground: _Ground, seed: int, size: StudySize) -> list[S
         if gendered:  # Ratio and Delta are of gender
             asked |= {"masked": photographs / "masked", "parts": home.step("parts") / "plain"}
         for which, path in asked.items():
-            write_captions(out / "model", Table.open(path), out / f"{which}.jsonl")
+            write_captions(out / f"{which}.jsonl", f"hf:{out / 'model'}", Table.open(path))
 
     title = f"A captioner: {EVERY_ARM[name].published}, {ground.axis}, seed {seed}"
     cost = StepCost(("mini:captioner",), cpu_minutes=size.speaking / 150 + 0.2)
@@ -255,19 +250,9 @@ def _captioner(name: str, ground: _Ground, seed: int, size: StudySize) -> list[S
 
 def _revised(seed: int) -> list[StudyStep]:
     def work(home: StudyHome, out: Path) -> None:
-        from equipoise.engine import Asking
-        from equipoise.mitigate.libra.applying import CaptionRow, revise_all
-        from equipoise.models import load
-        from equipoise.recipes.inpainting.captioning import read_lines, write_lines
-
-        photographs = home.step("photographs")
         for which in ("test", "masked"):
-            said = read_lines(home.step(f"caption-original-{seed}") / f"{which}.jsonl")
-            rows = [CaptionRow(name, text) for name, text in said.items()]
-            revision = revise_all(
-                load("mini:dcg", kind="reviser"), rows, Table.open(photographs / which), Asking(), seed=seed
-            )
-            write_lines(out / f"{which}.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in revision.rows))
+            said = home.step(f"caption-original-{seed}") / f"{which}.jsonl"
+            write_revised(out / said.name, "mini:dcg", said, Table.open(home.step("photographs") / which), seed)
 
     needs = (f"caption-original-{seed}", "photographs")
     cost = StepCost(("mini:dcg",), cpu_minutes=0.5)

@@ -150,10 +150,7 @@ def parity_rows(arms: Mapping[str, Mapping[str, Path]]) -> tuple[pd.DataFrame, l
             continue
         gap = parity_gap([groups[seed] for seed in shared], [mine[seed] for seed in shared], PAIRS["gender"])
         p.append(1.0 if gap.p_value is None else float(gap.p_value))
-        rows.append(
-            {"arm": ARMS[name].published, "seeds": len(shared), "measured": gap.value, "low": gap.ci_low,
-             "high": gap.ci_high, "chance": gap.null_mean, "p": gap.p_value, "n": gap.n}
-        )  # fmt: skip
+        rows.append({"arm": ARMS[name].published, "seeds": len(shared)} | measured_cells(gap.row()))
     frame = pd.DataFrame(rows)
     return (frame.assign(p_adjusted=holm(p)) if len(frame) else frame), left_out
 
@@ -211,15 +208,13 @@ def _value(folder: Path, name: str) -> dict[str, Any] | None:
     return measured_cells(records[0], scale) if records else None
 
 
-def _over_seeds(
-    arms: dict[str, dict[str, Path]], names: Sequence[str], table: str, column: str, classifier: str = "ResNet-50"
-) -> pd.DataFrame:
+def _over_seeds(arms: dict[str, dict[str, Path]], names: Sequence[str], table: str, column: str) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for arm, seeds in arms.items():
         called = EVERY_ARM[arm].published
         for name in names:
             cells = [cells for folder in seeds.values() if (cells := _value(folder, name))]
-            paper = _published(table, f"{classifier} / {called}", column + name)
+            paper = _published(table, f"ResNet-50 / {called}", column + name)
             if cells or paper:
                 rows.append({"arm": called, "what": name, "seeds": len(cells)} | _mean(cells, name) | paper)
     return pd.DataFrame(rows)
@@ -258,12 +253,11 @@ def _by_seed(arms: dict[str, dict[str, Path]], names: Iterable[str]) -> pd.DataF
 
 
 def _published(table: str, row: str, column: str) -> dict[str, Any]:
-    numbers = published_numbers("inpainting").numbers
-    some = numbers[(numbers["table"] == table) & (numbers["row"] == row) & (numbers["column"] == column)]
-    if not len(some) or pd.isna(some["value"].iloc[0]):
+    cell = published_numbers("inpainting").cell(table, row, column)
+    if cell is None or pd.isna(cell["value"]):
         return {}
-    doubt = doubt_sentence(str(some["doubt"].iloc[0]))
-    return {"published": float(some["value"].iloc[0]), "published_at": f"{table}, {row}", "doubt": doubt}
+    doubt = doubt_sentence(str(cell["doubt"]))
+    return {"published": float(cell["value"]), "published_at": f"{table}, {row}", "doubt": doubt}
 
 
 def _drawn(home: StudyHome) -> StudyPart:

@@ -32,9 +32,11 @@ def captioner_step(strength: str) -> StudyStep:
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.recipes.train_mini.captioner import train_captioner
+        from equipoise.recipes.train_mini.parts import Lesson
 
         world = preset("biased").changed(strength=float(strength))
-        train_captioner(world, out / "_work", out / "model", home.say, None, SCHEDULE, start=FOLDER / "captioner")
+        lesson = Lesson(world, out / "_work", out / "model", home.say, start=FOLDER / "captioner")
+        train_captioner(lesson, SCHEDULE)
 
     title = f"A captioner of a world of strength {strength}"
     settings = {"strength": strength, "steps": SCHEDULE.steps, "batch": SCHEDULE.batch, "rate": SCHEDULE.rate}

@@ -25,6 +25,7 @@ from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD
 from equipoise.recipes.train_mini.captioner import NAMED
 from equipoise.recipes.train_mini.clip import VISION
 from equipoise.recipes.train_mini.language import word_tokenizer
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.train.fitting import fit
 from equipoise.world import WorldConfig, captions, render_image, sample
 
@@ -181,22 +182,19 @@ def _take_tower(reader: Any, tower: Any) -> None:
                 ours.bias.copy_(own[f"{theirs}.bias"])
 
 
-def train_dcg(
-    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None = None
-) -> None:
+def train_dcg(lesson: Lesson) -> None:
     """Synthesise, train and save the model for stock ``transformers``; what is finished is not done again."""
     from equipoise.models.folders import open_checkpoint
     from equipoise.models.hf.revisers import DECODER, parts_of
-    from equipoise.models.runtime import quiet
     from equipoise.recipes.train_mini.saving import save_language_model
 
-    trained = fitted(folder, config, say=say, steps=stop_at)
-    if stop_at is None:
+    trained = fitted(lesson.folder, lesson.world, say=lesson.say, steps=lesson.stop_at)
+    if lesson.stop_at is None:
         with quiet():
             processor, words, tongue, model = parts_of(open_checkpoint(trained))
-            save_language_model(model.eval(), target, tokenizer=words)
-            processor.save_pretrained(target)
-            tongue.save_pretrained(target / DECODER)
+            save_language_model(model.eval(), lesson.target, tokenizer=words)
+            processor.save_pretrained(lesson.target)
+            tongue.save_pretrained(lesson.target / DECODER)
 
 
 def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None], steps: int | None = None) -> Path:

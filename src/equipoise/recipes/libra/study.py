@@ -9,7 +9,6 @@ split by split.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,19 @@ from typing import Any
 from equipoise.audit.captions.run import CaptionSettings, audit_captions
 from equipoise.audit.comparison import compare
 from equipoise.data import Table
-from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.recipes.libra.captioners import SHIPPED, STRENGTHS, TUNED, captioner_spec, captioner_step, tuned_steps
 from equipoise.recipes.libra.revisers import SEEDS, STEPS, VARIANTS, editor_steps, reviser_steps
 from equipoise.recipes.libra.tables import audit_folder, parts_of, together
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.caption_files import (
+    read_lines,
+    write_captions,
+    write_lines,
+    write_people,
+    write_revised,
+)
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.train_mini.batches import unseen
 
 __all__ = ["STUDY"]
@@ -84,12 +89,7 @@ def _pictures(seed: int) -> StudyStep:
         noisy = grainy(list(pictures), seed, GRAIN)
         rows = [{"image_id": i, "image": encode(picture)} for i, picture in zip(ids, noisy, strict=True)]
         Table.create(out / "grainy", rows)
-        frame = table.to_pandas(["image_id", "gender", "gendered_captions"])
-        people = [
-            {"image_id": row["image_id"], "captions": list(row["gendered_captions"]), "gender": row["gender"]}
-            for row in frame.to_dict("records")
-        ]
-        _write(out / "people.jsonl", people)
+        write_people(out / "people.jsonl", table)
 
     settings = {"n": PICTURES, "seed": unseen(seed), "grain": GRAIN}
     cost = StepCost(images=2 * PICTURES, cpu_minutes=0.2, disk_gb=0.03)
@@ -101,13 +101,8 @@ def _captions(captioner: str, shown: str, seed: int) -> StudyStep:
     trained = captioner not in SHIPPED
 
     def work(home: StudyHome, out: Path) -> None:
-        from equipoise.engine.answers import captions
-        from equipoise.models import load
-
-        model = load(captioner_spec(home, captioner), kind="captioner")
         table = Table.open(home.step(f"pictures-{seed}") / shown)
-        said = captions(model, table, seed=0)
-        _write(out / "captions.jsonl", ({"image_id": i, "caption": t} for i, t in said if isinstance(t, str)))
+        write_captions(out / "captions.jsonl", captioner_spec(home, captioner), table)
 
     needs = (f"pictures-{seed}", *([f"captioner-{captioner}"] if trained else []))
     title = f"Captions by the captioner {_told(captioner)}, {shown} pictures, seed {seed}"
@@ -125,16 +120,9 @@ def _after(name: str, seed: int, captioner: str, shown: str, *, shipped: str) ->
     reviser = "" if shipped else f"reviser-{name}-{seed}"
 
     def work(home: StudyHome, out: Path) -> None:
-        from equipoise.engine import Asking
-        from equipoise.mitigate.libra.applying import CaptionRow, revise_all
-        from equipoise.models import load
-
         spec = shipped or f"hf:{home.step(reviser) / 'run'}"
-        lines = (home.step(f"captions-{label}") / "captions.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [CaptionRow(row["image_id"], row["caption"]) for row in map(json.loads, lines)]
         table = Table.open(home.step(f"pictures-{seed}") / shown)
-        revision = revise_all(load(spec, kind="reviser"), rows, table, Asking(), seed=seed)
-        _write(out / "captions.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in revision.rows))
+        write_revised(out / "captions.jsonl", spec, home.step(f"captions-{label}") / "captions.jsonl", table, seed)
 
     needs = (f"captions-{label}", *([reviser] if reviser else []))
     title = f"Captioner {_told(captioner)}, {shown}, seed {seed}: revised by {name}"
@@ -190,13 +178,12 @@ def _audit_of_all(name: str, captions: str, seeds: Sequence[int]) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         def lines(step: str, file: str) -> Iterable[Mapping[str, Any]]:
             for seed in seeds:
-                for line in (home.step(f"{step}-{seed}") / file).read_text(encoding="utf-8").splitlines():
-                    row = json.loads(line)
+                for row in read_lines(home.step(f"{step}-{seed}") / file):
                     yield row | {"image_id": f"{seed}-{row['image_id']}"}
 
         people, said = out / "inputs" / "people.jsonl", out / "inputs" / "captions.jsonl"
-        _write(people, lines("pictures", "people.jsonl"))
-        _write(said, lines(captions, "captions.jsonl"))
+        write_lines(people, lines("pictures", "people.jsonl"))
+        write_lines(said, lines(captions, "captions.jsonl"))
         settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=seeds[0])
         audit_captions([f"captions={said}"], people, "gender", out / "audit", settings=settings, say=home.say)
 
@@ -234,21 +221,13 @@ def _audit(name: str, captions: str, seed: int) -> StudyStep:
     return StudyStep(name, title, work, {"encoder": ENCODER}, (f"pictures-{seed}", captions), True, cost)
 
 
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
 def _full_steps() -> list[StudyStep]:
     coco = "COCO train2014 and val2014 images and captions"
     people = "perceived gender of Zhao et al. (2021): 10,780 images of val2014"
     captioners = ("NIC", "SAT", "FC", "Att2in", "UpDn", "Transformer", "OSCAR", "ClipCap", "GRIT")
 
-    def step(name: str, title: str, missing: str = "", **cost: Any) -> StudyStep:
-        return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=missing)
-
     return [
-        step(
+        outside_step(
             "captions",
             "Captions of nine captioners on val2014: equipoise models, or released ones",
             "the captions of the paper's captioners were not released; caption val2014 with them, then: equipoise "
@@ -259,14 +238,14 @@ def _full_steps() -> list[StudyStep]:
             gpu_hours=5,
             disk_gb=20,
         ),
-        step(
+        outside_step(
             "pairs",
             "libra synthesise captions_train2014.json --lexicon libra --filler hf:t5-base --mix 0:1:1: 114,568 pairs",
             models=("bert:bert-base-uncased", "hf:t5-base"),
             data=(coco,),
             gpu_hours=8,
         ),
-        step(
+        outside_step(
             "reviser",
             "libra fit pairs --images train2014 --encoder hf:dandelin/vilt-b32-mlm --decoder hf:gpt2, three seeds",
             models=("hf:dandelin/vilt-b32-mlm", "hf:gpt2"),
@@ -275,7 +254,7 @@ def _full_steps() -> list[StudyStep]:
             gpu_hours=3 * 7,
             disk_gb=3 * 1.1,
         ),
-        step(
+        outside_step(
             "ablations",
             "Eight further revisers: mixes, filters, hidden words, random perturbation, editor without biased captions",
             models=("hf:dandelin/vilt-b32-mlm", "hf:distilgpt2"),
@@ -283,8 +262,8 @@ def _full_steps() -> list[StudyStep]:
             gpu_hours=8 * 5,
             disk_gb=11,
         ),
-        step("apply", "libra apply: nine captioners, eleven revisers", images=11 * 9 * 10_780, gpu_hours=18),
-        step(
+        outside_step("apply", "libra apply: nine captioners, eleven revisers", images=11 * 9 * 10_780, gpu_hours=18),
+        outside_step(
             "audit",
             "captions BEFORE AFTER --encoder hf:openai/clip-vit-base-patch32, LIC by LSTM, and compare",
             models=("hf:openai/clip-vit-base-patch32",),

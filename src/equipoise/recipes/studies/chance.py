@@ -14,7 +14,6 @@ the distribution open: a check with other shapes is part of the table.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -95,13 +94,10 @@ def sizes_from_metadata(folder: str | Path, segment: PoolFacts) -> NDArray[np.in
     if not path.is_file():
         raise InputError(f"{folder}: {path.name} is missing; give the folder with the metadata of all three segments")
     names = pd.read_csv(path, usecols=["filename"])["filename"].astype(str)
-    counts: Counter[str] = Counter()
-    for name in names:
-        match = _OCCUPATION.search(name.lower())
-        if match is None:
-            raise InputError(f"{path}: {name!r} names no occupation")
-        counts[match.group(1)] += 1
-    return np.array(sorted(counts.values()), dtype=np.int64)
+    occupations = names.str.lower().str.extract(_OCCUPATION, expand=False)
+    if occupations.isna().any():
+        raise InputError(f"{path}: {names[occupations.isna()].iloc[0]!r} names no occupation")
+    return np.sort(occupations.value_counts().to_numpy(np.int64))
 
 
 @cache
@@ -130,23 +126,18 @@ def chance_table(metadata: str | Path | None = None) -> pd.DataFrame:
     for segment in SEGMENTS:
         shapes = [sizes_from_metadata(metadata, segment)] if metadata else [pool_sizes(segment, b) for b in (1, 0.5, 2)]
         for metric in ("MaxSkew", "NDKL"):
+            table, column = ("T2", "MaxSkew@K") if metric == "MaxSkew" else (segment.ndkl_table, "NDKL")
             cells = {}
             for model in MODELS:
-                table, column = (
-                    ("T2", f"{segment.name} / MaxSkew@K / mean")
-                    if metric == "MaxSkew"
-                    else (segment.ndkl_table, f"{segment.name} / NDKL / mean")
-                )
-                cells[f"{model}, published"] = published_cell(
-                    "socialcounterfactuals", table, f"{model} pretrained", column
-                )["published"]
+                place = table, f"{model} pretrained", f"{segment.name} / {column} / mean"
+                cells[f"{model}, published"] = published_cell("socialcounterfactuals", *place)["published"]
             for rule, least in RULES.items():
                 values = [_mean(sizes, segment.groups, least, metric) for sizes in shapes]
                 chances = [value for value, _ in values]
                 name = f"MaxSkew@{segment.groups}" if metric == "MaxSkew" else f"NDKL, first {segment.groups**2}"
                 row = {"segment": segment.name, "metric": name, "pools": rule, "occupations": values[0][1]}
                 spread = {"low": min(chances), "high": max(chances)} if len(shapes) > 1 else {}
-                rows.append({**row, **dict(cells.items()), "chance": chances[0], **spread})
+                rows.append({**row, **cells, "chance": chances[0], **spread})
     return pd.DataFrame(rows)
 
 

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from equipoise.audit import AuditConfig, run
 from equipoise.audit.folders import short_name
 from equipoise.data import Table, read_results
+from equipoise.data.atomic import write_whole
 from equipoise.data.published import doubt_sentence, published_numbers
 from equipoise.data.results import RANDOM_RANKING
-from equipoise.formatting import joined
+from equipoise.formatting import csv_text, joined
 from equipoise.measure.stats import holm
 from equipoise.measure.stats.correlation import pearson
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
@@ -24,22 +25,25 @@ from equipoise.report.findings import axis_name
 from equipoise.report.study import StudyFigure, StudyTable, measured_cells
 
 __all__ = [
-    "audit_step",
+    "audit_steps",
+    "audits_of",
     "correlation_cells",
     "followed",
+    "metric_name",
     "metric_table",
     "paper_table",
     "recovered_part",
     "rows_of",
     "short_name",
     "subject_values",
+    "write_csv",
 ]
 
 TableOf = Callable[[StudyHome], Table]
 
 
-def audit_step(
-    model: str,
+def audit_steps(
+    models: Sequence[str],
     suite: str,
     table: TableOf,
     config: Mapping[str, Any],
@@ -47,19 +51,28 @@ def audit_step(
     name: str = "",
     needs: tuple[str, ...] = (),
     about: str = "",
-    cost: StepCost | None = None,
     missing: str = "",
     reads: tuple[str, ...] = (),
-) -> StudyStep:
-    """One model under one suite over a table, as a step that goes on where it stopped."""
+    **cost: Any,
+) -> list[StudyStep]:
+    """Each model under one suite over a table, as steps that go on where they stopped; ``cost`` is that of one."""
 
-    def work(home: StudyHome, out: Path) -> None:
-        run(model, suite, table(home), out, config=AuditConfig().having(dict(config)), page=False)
+    def step(model: str) -> StudyStep:
+        def work(home: StudyHome, out: Path) -> None:
+            run(model, suite, table(home), out, config=AuditConfig().having(dict(config)), page=False)
 
-    label = f"{name or suite}-{short_name(model)}"
-    title = f"{model} under {suite}" + (f", {about}" if about else "")
-    settings = {"model": model, "suite": suite, **config}
-    return StudyStep(label, title, work, settings, needs, True, cost or StepCost((model,)), missing, reads)
+        label = f"{name or suite}-{short_name(model)}"
+        title = f"{model} under {suite}" + (f", {about}" if about else "")
+        settings = {"model": model, "suite": suite, **config}
+        return StudyStep(label, title, work, settings, needs, True, StepCost((model,), **cost), missing, reads)
+
+    return [step(model) for model in models]
+
+
+def audits_of(home: StudyHome, name: str, models: Sequence[str]) -> dict[str, Path]:
+    """The folders of those audits of :func:`audit_steps` that are done, by model."""
+    steps = {model: f"{name}-{short_name(model)}" for model in models}
+    return {model: home.step(step) for model, step in steps.items() if home.has(step)}
 
 
 def rows_of(folder: Path, metric: str | Sequence[str] = (), **keys: Any) -> pd.DataFrame:
@@ -73,6 +86,21 @@ def rows_of(folder: Path, metric: str | Sequence[str] = (), **keys: Any) -> pd.D
     for key, value in keys.items():
         rows = rows[rows[key] == value]
     return rows
+
+
+def metric_name(row: Mapping[Any, Any]) -> str:
+    """The metric of a row of results, with its K where it has one.
+
+    >>> metric_name({"metric": "max_skew", "k": 12.0}), metric_name({"metric": "ndkl", "k": None})
+    ('max_skew@12', 'ndkl')
+    """
+    return str(row["metric"]) + ("" if pd.isna(row["k"]) else f"@{int(row['k'])}")
+
+
+def write_csv(path: Path, frame: pd.DataFrame) -> None:
+    """Write a table as CSV, whole or not at all, and the folder that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, csv_text(frame).encode())
 
 
 def subject_values(folder: Path, metric: str, **keys: Any) -> pd.Series:
@@ -104,14 +132,7 @@ def correlation_cells(x: ArrayLike, y: ArrayLike) -> dict[str, Any]:
     correlation = pearson(x, y)
     if correlation is None:
         return {"measured": None, "low": None, "high": None, "chance": 0.0, "p": None, "n": len(np.asarray(x))}
-    return {
-        "measured": correlation.value,
-        "low": correlation.ci_low,
-        "high": correlation.ci_high,
-        "chance": 0.0,
-        "p": correlation.p_value,
-        "n": correlation.n,
-    }
+    return measured_cells(correlation.row())
 
 
 def recovered_part(
@@ -173,11 +194,8 @@ def metric_table(
     rows = []
     for label, folder in folders.items():
         for row in rows_of(folder, metrics, **keys).to_dict("records"):
-            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            what = {
-                "model": RANDOM_RANKING if row["model"] == RANDOM_RANKING else label,
-                "metric": f"{row['metric']}{k}",
-            }
+            model = RANDOM_RANKING if row["model"] == RANDOM_RANKING else label
+            what = {"model": model, "metric": metric_name(row)}
             for column in ("axis", "group", "pool"):
                 if not pd.isna(row[column]):
                     what[column] = row[column]

@@ -37,6 +37,7 @@ __all__ = [
     "StudyOptions",
     "StudyStep",
     "coverage_text",
+    "outside_step",
     "plan_text",
     "run_study",
 ]
@@ -150,7 +151,9 @@ class Study:
         for text in given:
             name, equals, path = text.partition("=")
             if not equals or Path(text).exists():
-                name, path = self._name_of(text), text
+                if not self.takes:
+                    raise InputError(f"the study {self.name} takes nothing with --from")
+                name, path = next(iter(self.takes)), text
             if name not in self.takes:
                 raise UnknownNameError(f"input of the study {self.name}", name, list(self.takes))
             if not Path(path).exists():
@@ -175,11 +178,6 @@ class Study:
                     f"given; {name} is {self.takes[name]}"
                 )
         return steps
-
-    def _name_of(self, path: str) -> str:
-        if not self.takes:
-            raise InputError(f"the study {self.name} takes nothing with --from")
-        return next(iter(self.takes))
 
 
 @dataclass(frozen=True)
@@ -312,9 +310,13 @@ def coverage_text(study: Study) -> str:
     return "\n".join(lines)
 
 
-def must_be_given(home: StudyHome, out: Path) -> None:
-    """The work of a step that stands in a plan for its cost: its outcome comes from outside, with ``--from``."""
-    raise InputError(f"{out.name}: what this step makes must be given with --from; --dry-run says what")
+def outside_step(name: str, title: str, missing: str = "", **cost: Any) -> StudyStep:
+    """A step that stands in a plan for its ``cost``: its outcome comes from outside, with ``--from``."""
+
+    def work(home: StudyHome, out: Path) -> None:
+        raise InputError(f"{name}: what this step makes must be given with --from; --dry-run says what")
+
+    return StudyStep(name, title, work, cost=StepCost(**cost), missing=missing)
 
 
 def _hours(value: float) -> str:

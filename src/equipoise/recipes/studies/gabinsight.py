@@ -15,20 +15,22 @@ import pandas as pd
 from equipoise.data import Table, read_results
 from equipoise.data.published import models_of, published_cell, published_numbers
 from equipoise.recipes.studies.common import (
-    audit_step,
+    audit_steps,
+    audits_of,
     correlation_cells,
+    metric_name,
     metric_table,
     paper_table,
     rows_of,
-    short_name,
     subject_values,
 )
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.report.charts import box_plots, grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
 __all__ = ["SIZES", "STUDY"]
 
+WORLD = "binding"
 SIZES = {"sets": 40}
 """Scenes of each activity, each in the four cells."""
 FULL = models_of("gabinsight")
@@ -46,20 +48,14 @@ def _mini_models() -> tuple[str, ...]:
     return (*own, "mini:clip", "mini:clip-fair")
 
 
-def _world() -> str:
-    from equipoise.world import PRESETS
-
-    return "binding" if "binding" in PRESETS else "biased"
-
-
 def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.scale == "full":
         return _full(options)
     models = options.models or _mini_models()
-    settings = {**SIZES, "seed": options.seed, "world": _world(), "given": options.given.get("scenes")}
+    settings = {**SIZES, "seed": options.seed, "world": WORLD, "given": options.given.get("scenes")}
     scenes = StudyStep(
         "scenes",
-        f"Scenes of who does what, of the world {_world()}",
+        f"Scenes of who does what, of the world {WORLD}",
         _draw,
         settings,
         resumes=False,
@@ -67,18 +63,8 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     )
     first = [] if "scenes" in options.given else [scenes]
     needs = () if "scenes" in options.given else ("scenes",)
-    return first + [
-        audit_step(
-            model,
-            "binding",
-            _scenes,
-            {"seed": options.seed},
-            needs=needs,
-            cost=StepCost((model,), (), SIZES["sets"] * 48, cpu_minutes=0.6),
-            reads=("scenes",),
-        )
-        for model in models
-    ]
+    about: dict[str, Any] = {"needs": needs, "images": SIZES["sets"] * 48, "cpu_minutes": 0.6, "reads": ("scenes",)}
+    return first + audit_steps(models, "binding", _scenes, {"seed": options.seed}, **about)
 
 
 def _full(options: StudyOptions) -> list[StudyStep]:
@@ -91,17 +77,14 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     data = ("GAB: 5,757 images of 37 activities",)
     steps = []
     if need:
-        cost = StepCost(
-            ("api: an image service such as DALL-E 3", "a chat model for the prompts"), data, 5757, disk_gb=9
-        )
-        steps.append(
-            StudyStep("scenes", "Scenes by an image service, filtered", must_be_given, cost=cost, missing=need)
-        )
+        made_by = ("api: an image service such as DALL-E 3", "a chat model for the prompts")
+        cost: dict[str, Any] = {"models": made_by, "data": data, "images": 5757, "disk_gb": 9}
+        steps.append(outside_step("scenes", "Scenes by an image service, filtered", need, **cost))
     for model in models:
         large = any(word in model for word in ("g-14", "L-14", "RN50x64", "large", "flava", "Alt"))
-        cost = StepCost((model,), data, 5757, gpu_hours=0.15 if large else 0.04, disk_gb=4.0 if large else 1.0)
-        config = {"seed": options.seed}
-        steps.append(audit_step(model, "binding", _scenes, config, cost=cost, missing=need, reads=("scenes",)))
+        about = {"gpu_hours": 0.15 if large else 0.04, "disk_gb": 4.0 if large else 1.0, "missing": need}
+        about |= {"data": data, "images": 5757, "reads": ("scenes",)}
+        steps += audit_steps([model], "binding", _scenes, {"seed": options.seed}, **about)
     return steps
 
 
@@ -109,7 +92,7 @@ def _draw(home: StudyHome, out: Path) -> None:
     from equipoise.world import preset
     from equipoise.world.tables import write_binding_table
 
-    write_binding_table(out, preset(_world()), SIZES["sets"], seed=home.options.seed)
+    write_binding_table(out, preset(WORLD), SIZES["sets"], seed=home.options.seed)
 
 
 def _scenes(home: StudyHome) -> Table:
@@ -118,7 +101,7 @@ def _scenes(home: StudyHome) -> Table:
 
 def _parts(home: StudyHome) -> list[StudyPart]:
     models = home.options.models or (tuple(FULL) if home.options.scale == "full" else _mini_models())
-    folders = {m: home.step(f"binding-{short_name(m)}") for m in models if home.has(f"binding-{short_name(m)}")}
+    folders = audits_of(home, "binding", models)
     parts = [_figure_2(folders), _figure_3(folders), _table_1(folders), *_recognition(folders)]
     if home.options.scale == "mini" and "scenes" not in home.options.given:
         parts.append(_truth(folders))
@@ -226,10 +209,8 @@ def _recognition(folders: dict[str, Path]) -> list[StudyPart]:
         some = rows_of(folder, ("activity_mrr", "activity_recall"))
         some = some[some["group"].isin(["one person", "two people"])]
         for row in some.to_dict("records"):
-            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            rows.append(
-                {"model": model, "shown": row["group"], "metric": RECOGNITION[row["metric"] + k], **measured_cells(row)}
-            )
+            what = {"model": model, "shown": row["group"], "metric": RECOGNITION[metric_name(row)]}
+            rows.append({**what, **measured_cells(row)})
     if not rows:
         return []
     table = StudyTable("T5-7", "Activity among near ones", pd.DataFrame(rows), digits=3)
@@ -241,10 +222,8 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
     """Per activity: how much the model favours the expected performer, beside the log-odds that were put in."""
     from equipoise.world import preset, truth
 
-    known = truth(preset(_world()))
-    known = known[(known["axis"] == "gender") & known["kind"].isin(["activity", "binding"])]
-    if "binding" in set(known["kind"]):
-        known = known[known["kind"] == "binding"]
+    known = truth(preset(WORLD))
+    known = known[(known["axis"] == "gender") & (known["kind"] == "binding")]
     put_in = known[known["group"] == "female"].set_index("subject")["log_odds"]
     rows, points = [], []
     for model, folder in folders.items():
@@ -271,13 +250,7 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
         )
     text = (
         "In two-person scenes that show each gender performing equally often: how much more often the caption with a "
-        "woman performing is chosen. "
-        + (
-            ""
-            if _world() == "binding"
-            else "The world's lean is that of who does what in its pictures; nothing was put into whom captions name "
-            "when both are there."
-        ),
+        "woman performing is chosen. ",
     )
     return StudyPart(
         "Against the truth", "Does the lean follow what was put in?", text, (table,), figures, "two-person scenes"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -19,8 +20,8 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.mixing import join_tables
 from equipoise.errors import InputError
-from equipoise.recipes.studies.common import audit_step
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.common import audit_steps
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.gensynth_probes import probe_part, probe_steps
 from equipoise.recipes.studies.gensynth_tables import (
     FULL,
@@ -28,6 +29,7 @@ from equipoise.recipes.studies.gensynth_tables import (
     SEES,
     SIZES,
     captioned,
+    draw_pictures,
     drawn_seed,
     parts_of,
     pool_of,
@@ -80,7 +82,6 @@ def _baselines(options: StudyOptions) -> StudyStep:
 def _mini(options: StudyOptions) -> list[StudyStep]:
     """All steps on the pictogram world; with a pool that was given, none is drawn."""
     models = options.models or MINI
-    seeds = list(range(SIZES["seeds"]))
     given = "val" in options.given
     pool = StudyStep(
         "pool",
@@ -93,17 +94,9 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
         cost=StepCost() if given else StepCost(images=SIZES["pool"], cpu_minutes=0.8, disk_gb=0.02),
         reads=("val",),
     )
-    natural = [
-        audit_step(
-            model,
-            "natural",
-            pool_of,
-            {"axes": ("gender",), "seeds": tuple(seeds), "draws": 100, "seed": options.seed},
-            needs=("pool",),
-            cost=StepCost((model,), (), SIZES["pool"], cpu_minutes=0.7),
-        )
-        for model in models
-    ]
+    config = {"axes": ("gender",), "seeds": tuple(range(SIZES["seeds"])), "draws": 100, "seed": options.seed}
+    about: dict[str, Any] = {"needs": ("pool",), "images": SIZES["pool"], "cpu_minutes": 0.7}
+    natural = audit_steps(models, "natural", pool_of, config, **about)
     first = [pool, _baselines(options), *natural, _clusters(options)]
     return [*first, *probe_steps(options), *_edit_steps(options, models), *_even_steps(options, models)]
 
@@ -131,12 +124,8 @@ def _clusters(options: StudyOptions, missing: str = "") -> StudyStep:
 
 
 def _draw_pool(home: StudyHome, out: Path) -> None:
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
-
     if "val" not in home.options.given:
-        world = preset("biased").changed(activity_share=0.0, visible=1.0)
-        write_table(out / "images", world, SIZES["pool"], seed=drawn_seed(home.options, "pool"))
+        draw_pictures(home, out / "images", "pool", SIZES["pool"])
     frame = captioned(pool_of(home))
     rows = [
         {"image_id": name, "caption": text}
@@ -151,29 +140,17 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
     """Edits, their filter, swaps, and audits of what is left; of edits that were given, the audits alone."""
     config = {"axes": ("gender",), "draws": 100, "seeds": tuple(range(SIZES["seeds"])), "seed": options.seed}
     needs = () if "edits" in options.given else ("filter",)
-    cost = {model: StepCost((model,), cpu_minutes=0.8) for model in models}
-    audits = [
-        audit_step(model, "contrast", _edited, config, needs=needs, cost=cost[model], reads=("edits",))
-        for model in models
-    ]
+    audits = audit_steps(models, "contrast", _edited, config, needs=needs, cpu_minutes=0.8, reads=("edits",))
     if "edits" in options.given:
         return audits
     editor, sees = EDITOR["mini"], SEES["mini"]
     n = SIZES["sources"]
-    sources = StudyStep(
-        "sources",
-        "Pictures to edit",
-        _draw_sources,
-        {"n": n, "seed": drawn_seed(options, "sources")},
-        resumes=False,
-        cost=StepCost(images=n, cpu_minutes=0.2),
-    )
-    first = [] if "sources" in options.given else [sources]
+    first = [] if "sources" in options.given else [_drawn("sources", "Pictures to edit", "sources", "biased", options)]
     drawn = tuple(step.name for step in first)
     edits = StudyStep(
         "edits",
         f"The person of each picture edited into each gender by {editor}",
-        _edit,
+        lambda home, out: _edit(home, sources_of(home), out),
         {"editor": editor, "seed": options.seed},
         drawn,
         cost=StepCost((editor,), (), 2 * n, cpu_minutes=0.0055 * 2 * n, disk_gb=0.01),
@@ -214,18 +191,11 @@ def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
     one is of the rarer gender: a model that does not lean then seems to (docs/recipes.md has the figures).
     """
     n = SIZES["even"]
-    sources = StudyStep(
-        "even-sources",
-        "Pictures to edit of a world that does not lean",
-        _draw_even,
-        {"n": n, "seed": drawn_seed(options, "even")},
-        resumes=False,
-        cost=StepCost(images=n, cpu_minutes=0.2),
-    )
+    sources = _drawn("even-sources", "Pictures to edit of a world that does not lean", "even", "fair", options)
     edits = StudyStep(
         "even-edits",
         f"Each of them edited into each gender by {EDITOR['mini']}",
-        _edit_even,
+        lambda home, out: _edit(home, Table.open(home.step("even-sources")), out),
         {"editor": EDITOR["mini"]},
         ("even-sources",),
         cost=StepCost((EDITOR["mini"],), (), 2 * n, cpu_minutes=0.0075 * 2 * n, disk_gb=0.01),
@@ -240,32 +210,20 @@ def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         cost=StepCost((JUDGE,), (), 2 * n, cpu_minutes=0.2),
     )
     config = {"axes": (AXIS,), "draws": 100, "min_sets": 1}
-    gaps = [
-        audit_step(
-            model,
-            "intersectional",
-            _even,
-            config,
-            name="gaps",
-            needs=("even-judged",),
-            about="over pairs that show both genders",
-            cost=StepCost((model,), cpu_minutes=0.4),
-        )
-        for model in models
-    ]
+    about: dict[str, Any] = {"name": "gaps", "needs": ("even-judged",), "about": "over pairs that show both genders"}
+    gaps = audit_steps(models, "intersectional", _even, config, cpu_minutes=0.4, **about)
     return [sources, edits, judged, *gaps]
 
 
-def _draw_even(home: StudyHome, out: Path) -> None:
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
+def _drawn(name: str, title: str, what: str, world: str, options: StudyOptions) -> StudyStep:
+    """Pictures to edit."""
+    n = SIZES[what]
 
-    world = preset("fair").changed(activity_share=0.0, visible=1.0)
-    write_table(out, world, SIZES["even"], seed=drawn_seed(home.options, "even"))
+    def work(home: StudyHome, out: Path) -> None:
+        draw_pictures(home, out, what, n, world)
 
-
-def _edit_even(home: StudyHome, out: Path) -> None:
-    _edit_table(home, Table.open(home.step("even-sources")), out)
+    settings = {"n": n, "seed": drawn_seed(options, what)}
+    return StudyStep(name, title, work, settings, (), False, StepCost(images=n, cpu_minutes=0.2))
 
 
 def _judge_even(home: StudyHome, out: Path) -> None:
@@ -277,7 +235,7 @@ def _judge_even(home: StudyHome, out: Path) -> None:
     frame = edits.to_pandas(["image_id", "source_id", AXIS])
     ids, images = zip(*edits.images(), strict=True)
     said = load(JUDGE, kind="classifier").classify(list(images))[AXIS]
-    seen = pd.Series([said.labels[i] for i in said.probabilities.argmax(axis=1)], index=list(ids))
+    seen = pd.Series(said.best, index=list(ids))
     right = frame["image_id"].map(seen) == frame[AXIS]
     whole = right.groupby(frame["source_id"]).transform("all")
     rows = pd.DataFrame({"image_id": frame["image_id"], "subject": frame["source_id"].map(subjects), "keep": whole})
@@ -288,19 +246,7 @@ def _even(home: StudyHome) -> Table:
     return Table.open(home.step("even-edits"), layers=[home.step("even-judged")])
 
 
-def _draw_sources(home: StudyHome, out: Path) -> None:
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
-
-    world = preset("biased").changed(activity_share=0.0, visible=1.0)
-    write_table(out, world, SIZES["sources"], seed=drawn_seed(home.options, "sources"))
-
-
-def _edit(home: StudyHome, out: Path) -> None:
-    _edit_table(home, sources_of(home), out)
-
-
-def _edit_table(home: StudyHome, sources: Table, out: Path) -> None:
+def _edit(home: StudyHome, sources: Table, out: Path) -> None:
     from equipoise.generate import EditsConfig, plan_edits, run
     from equipoise.models import load
 
@@ -352,54 +298,39 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         "edits": "a table of edits with their sources is needed: equipoise generate edits -g "
         f"{EDITOR['full']}, equipoise filter, equipoise table join, and --from edits=TABLE",
     }
-    steps = [replace(_baselines(options), missing="" if "captions" in given else need["captions"])]
+    missing = {name: "" if name in given else sentence for name, sentence in need.items()}
+    steps = [replace(_baselines(options), missing=missing["captions"])]
     config = {"axes": ("gender",), "seed": options.seed, "lexicon": "gensynth_code"}
-    data = ("COCO val2017: 5,000 images, 25,014 captions",)
-    steps += [
-        audit_step(
-            model,
-            "natural",
-            pool_of,
-            config,
-            cost=StepCost((model,), data, 5000, gpu_hours=0.02, disk_gb=0.02),
-            missing="" if "val" in given else need["val"],
-            reads=("val",),
-        )
-        for model in models
-    ]
-    steps.append(_clusters(options, "" if "val" in given else need["val"]))
+    about: dict[str, Any] = {"data": ("COCO val2017: 5,000 images, 25,014 captions",), "images": 5000}
+    about |= {"gpu_hours": 0.02, "disk_gb": 0.02, "missing": missing["val"], "reads": ("val",)}
+    steps += audit_steps(models, "natural", pool_of, config, **about)
+    steps.append(_clusters(options, missing["val"]))
     probes = "" if {"train", "val"} <= set(given) else need["train"]
     steps += probe_steps(options, probes)
     if "edits" not in given:
         source = ("COCO train2017: 11,541 images with one person and a gender",)
         steps += [
-            StudyStep(
+            outside_step(
                 "edits",
                 f"16 edits of each image by {EDITOR['full']}, 500 steps",
-                must_be_given,
-                missing=need["edits"],
-                cost=StepCost((EDITOR["full"],), source, 184_656, gpu_hours=2050, disk_gb=9),
+                need["edits"],
+                models=(EDITOR["full"],),
+                data=source,
+                images=184_656,
+                gpu_hours=2050,
+                disk_gb=9,
             ),
-            StudyStep(
+            outside_step(
                 "filter",
                 f"Neighbours of every edit, K = 50, by {SEES['full']}",
-                must_be_given,
-                cost=StepCost((SEES["full"],), (), 196_197, gpu_hours=0.6, disk_gb=0.8),
+                models=(SEES["full"],),
+                images=196_197,
+                gpu_hours=0.6,
+                disk_gb=0.8,
             ),
         ]
-    steps += [
-        audit_step(
-            model,
-            "contrast",
-            _edited,
-            config,
-            missing="" if "edits" in given else need["edits"],
-            cost=StepCost((model,), ("GenSynth: 7,946 edits, 3,973 sources",), 11_919, gpu_hours=0.05, disk_gb=0.05),
-            reads=("edits",),
-        )
-        for model in models
-    ]
-    return steps
+    about = {"data": ("GenSynth: 7,946 edits, 3,973 sources",), "images": 11_919, "gpu_hours": 0.05, "disk_gb": 0.05}
+    return steps + audit_steps(models, "contrast", _edited, config, missing=missing["edits"], reads=("edits",), **about)
 
 
 def _parts(home: StudyHome) -> list[StudyPart]:

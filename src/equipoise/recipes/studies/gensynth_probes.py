@@ -15,14 +15,12 @@ import numpy as np
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.formatting import csv_text
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import pair_probability
-from equipoise.recipes.studies.common import paper_table
+from equipoise.recipes.studies.common import paper_table, write_csv
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, StudyStep
-from equipoise.recipes.studies.gensynth_tables import captioned, drawn_seed, pool_of
+from equipoise.recipes.studies.gensynth_tables import captioned, draw_pictures, drawn_seed, pool_of
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
 __all__ = ["probe_part", "probe_steps", "trained_auc"]
@@ -107,14 +105,11 @@ def _learnt(home: StudyHome) -> Table:
 
 def _pictures(home: StudyHome, out: Path) -> None:
     from equipoise.generate import MaskConfig, plan_mask, run
-    from equipoise.world import preset
-    from equipoise.world.tables import write_table
 
     out.mkdir(parents=True, exist_ok=True)
     by = "box"  # as the paper; an outline would show how tall and how broad somebody is
     if "train" not in home.options.given and not (out / "train" / "dataset.json").is_file():
-        world = preset("biased").changed(activity_share=0.0, visible=1.0)
-        write_table(out / "train", world, PICTURES, seed=drawn_seed(home.options, "probes"))
+        draw_pictures(home, out / "train", "probes", PICTURES)
     learnt = Table.open(home.options.given.get("train") or out / "train")
     for name, table in (("train-masked", learnt), ("val-masked", pool_of(home))):
         run(plan_mask(table, MaskConfig(by=by)), out / name, None, progress=False)
@@ -163,8 +158,7 @@ def _caption_probe(home: StudyHome, out: Path) -> None:
         .groupby("image_id", sort=False)
         .agg(group=("group", "first"), score=("score", "mean"))
     )
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / "scores.csv", csv_text(scores.reset_index()).encode())
+    write_csv(out / "scores.csv", scores.reset_index())
 
 
 def trained_auc(scores: pd.DataFrame, first: str) -> Estimate:
@@ -184,7 +178,6 @@ def trained_auc(scores: pd.DataFrame, first: str) -> Estimate:
 def _judge(home: StudyHome, out: Path) -> None:
     from equipoise.models import load
 
-    rows = []
     captions = pd.read_csv(home.step("probe-captions") / "scores.csv")
     first = min(captions["group"])
     aucs = {"captions": trained_auc(captions, first)}
@@ -195,10 +188,8 @@ def _judge(home: StudyHome, out: Path) -> None:
         predicted = load(f"hf:{home.step(f'probe-{kind}')}", kind="classifier").classify(list(images))[AXIS]
         score = predicted.probabilities[:, predicted.labels.index(first)]
         aucs[kind] = trained_auc(pd.DataFrame({"group": labels.loc[list(ids)].to_numpy(), "score": score}), first)
-    for kind in KINDS:
-        rows.append(aucs[kind].row(metric="attribute_auc", suite="probes", axis=AXIS, subject=kind))
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / "probes.csv", csv_text(pd.DataFrame(rows)).encode())
+    rows = [aucs[kind].row(metric="attribute_auc", suite="probes", axis=AXIS, subject=kind) for kind in KINDS]
+    write_csv(out / "probes.csv", pd.DataFrame(rows))
 
 
 def probe_part(home: StudyHome) -> StudyPart:

@@ -13,19 +13,30 @@ from equipoise.data.published import models_of, published_cell
 from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 from equipoise.recipes.studies.common import (
+    audits_of,
     followed,
     metric_table,
     paper_table,
     recovered_part,
     rows_of,
-    short_name,
 )
 from equipoise.recipes.studies.frame import StudyHome, StudyOptions
 from equipoise.recipes.train_mini.batches import unseen
 from equipoise.report.charts import grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = ["FULL", "MINI", "SEES", "SIZES", "captioned", "drawn_seed", "parts_of", "pool_of", "sources_of"]
+__all__ = [
+    "FULL",
+    "MINI",
+    "SEES",
+    "SIZES",
+    "captioned",
+    "draw_pictures",
+    "drawn_seed",
+    "parts_of",
+    "pool_of",
+    "sources_of",
+]
 
 SIZES = {"pool": 800, "sources": 110, "even": 280, "seeds": 5}
 """How many pictures the mini study draws, how many it edits, how many of a world that does not lean, and how many
@@ -54,6 +65,15 @@ def drawn_seed(options: StudyOptions, what: str) -> int:
     return unseen(options.seed + DRAWN.index(what))
 
 
+def draw_pictures(home: StudyHome, out: Path, what: str, n: int, world: str = "biased") -> None:
+    """Draw ``n`` pictures of people at work, with the seed of ``what``."""
+    from equipoise.world import preset
+    from equipoise.world.tables import write_table
+
+    config = preset(world).changed(activity_share=0.0, visible=1.0)
+    write_table(out, config, n, seed=drawn_seed(home.options, what))
+
+
 def captioned(table: Table, *further: str) -> pd.DataFrame:
     """``image_id``, ``captions`` and ``further`` columns; captions name genders where the table has both kinds."""
     names = [name for name in ("gendered_captions", "captions", "caption") if name in table.columns]
@@ -69,18 +89,16 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     parts = []
     if home.has("baselines"):
         parts.append(_table_1_baselines(home))
-    models = [model for model in (home.options.models or (*MINI, *FULL)) if home.has(f"natural-{short_name(model)}")]
-    if models:
-        folders = {model: home.step(f"natural-{short_name(model)}") for model in models}
-        parts.append(_table_1_models(folders, home))
-    edited = [model for model in (home.options.models or (*MINI, *FULL)) if home.has(f"contrast-{short_name(model)}")]
+    models = home.options.models or (*MINI, *FULL)
+    natural, edited, gaps = (audits_of(home, name, models) for name in ("natural", "contrast", "gaps"))
+    if natural:
+        parts.append(_table_1_models(natural, home))
     if edited:
-        parts.append(_table_2({model: home.step(f"contrast-{short_name(model)}") for model in edited}, home))
+        parts.append(_table_2(edited))
     if home.has("filter"):
         parts += _filter_parts(home)
     if home.has("clusters"):
         parts.append(_clusters(home))
-    gaps = {model: home.step(f"gaps-{short_name(model)}") for model in edited if home.has(f"gaps-{short_name(model)}")}
     if gaps:
         parts.append(_truth(gaps))
     return parts
@@ -121,27 +139,17 @@ def _table_1_models(folders: dict[str, Path], home: StudyHome) -> StudyPart:
         frame = pd.concat([frame, pd.DataFrame(beside, index=frame.index)], axis=1)
         table = StudyTable(table.name, table.title, frame)
     bars = frame[frame["metric"].isin(["max_skew@25"])]
-    figure = grouped_bars(
-        pd.DataFrame(
-            {
-                "group": bars["pool"],
-                "series": bars["model"],
-                "value": bars["measured"],
-                "low": bars["low"],
-                "high": bars["high"],
-            }
-        ),
-        "MaxSkew@25",
-        name="t1",
-    )
-    shown = StudyFigure("T1", "MaxSkew@25 by pool", "Bars with 95% intervals.", figure, bars)
+    called = {"pool": "group", "model": "series", "measured": "value"}
+    shown = bars.rename(columns=called)[["group", "series", "value", "low", "high"]]
+    figure = grouped_bars(shown, "MaxSkew@25", name="t1")
+    by_pool = StudyFigure("T1", "MaxSkew@25 by pool", "Bars with 95% intervals.", figure, bars)
     text = ("In the natural pool Bias@K of chance is the pool's own lean; in the balanced one it is none.",)
     tables = (
         (table,)
         if home.options.scale == "full"
         else (table, paper_table("gensynth", "T1", "The paper's rows", rows="CLIP"))
     )
-    return StudyPart("Table 1", "What models add", text, tables, (shown,), "the suite natural")
+    return StudyPart("Table 1", "What models add", text, tables, (by_pool,), "the suite natural")
 
 
 def _beside_clip(row: dict[Any, Any]) -> dict[str, Any]:
@@ -153,7 +161,7 @@ def _beside_clip(row: dict[Any, Any]) -> dict[str, Any]:
     return published_cell("gensynth", "T1", "CLIP", f"{row['pool']} / {column}")
 
 
-def _table_2(folders: dict[str, Path], home: StudyHome) -> StudyPart:
+def _table_2(folders: dict[str, Path]) -> StudyPart:
     table = metric_table(folders, ("max_skew", "bias_at_k"), "T2", "Natural, balanced and edited pools")
     text = (
         "Edits of one picture differ in the person alone: what is left in the edited pool is the model. The random "
@@ -187,31 +195,12 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
     )
     for name, images, only in pools:
         check = check_pool(images, sources, reference, encoder, only_kept=only, prompts=prompts, pool=name)
-        low, high = check.accuracy_interval
-        rows.append(
-            {
-                "pool": name,
-                "metric": "zero-shot gender",
-                "measured": 100 * check.accuracy,
-                "low": 100 * low,
-                "high": 100 * high,
-                "chance": 100 * check.chance,
-                "n": check.n,
-            }
-        )
+        found = [("zero-shot gender", check.accuracy, *check.accuracy_interval, check.chance, check.n)]
         for k, recall in check.recall.items():
-            low, high = check.recall_interval[k]
-            rows.append(
-                {
-                    "pool": name,
-                    "metric": f"R@{k}",
-                    "measured": 100 * recall,
-                    "low": 100 * low,
-                    "high": 100 * high,
-                    "chance": 100 * check.recall_chance[k],
-                    "n": check.n_captions,
-                }
-            )
+            found.append((f"R@{k}", recall, *check.recall_interval[k], check.recall_chance[k], check.n_captions))
+        for metric, *shares, n in found:
+            points = zip(("measured", "low", "high", "chance"), (100 * share for share in shares), strict=True)
+            rows.append({"pool": name, "metric": metric, **dict(points), "n": n})
     table = StudyTable("T7", "Do edits show what was asked, and what the caption says?", pd.DataFrame(rows), digits=1)
     deciles = pd.read_csv(home.step("filter") / "knn_deciles.csv")
     counts = deciles.groupby(["decile", "chosen"]).size().unstack(fill_value=0).reset_index()

@@ -13,13 +13,13 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from equipoise.audit.captions.run import CaptionSettings, audit_captions
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.caption_files import write_captions, write_lines, write_people
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.lic_tables import HUMAN_SPLITS, MASKED, PICTURES, ST10, parts_of
 from equipoise.recipes.train_mini.batches import unseen
 
@@ -221,26 +221,19 @@ def _mask(home: StudyHome, out: Path) -> None:
 
 
 def _describe(home: StudyHome, out: Path, captioner: str) -> None:
-    from equipoise.engine.answers import captions
     from equipoise.models import load
     from equipoise.recipes.demo_parts import grainy
 
     model = load(captioner, kind="captioner")
     pictures = Table.open(home.step("pictures"))
-    frame = pictures.to_pandas(["image_id", "gender", "gendered_captions"])
-    rows = frame.to_dict("records")
-    human = [{"image_id": r["image_id"], "captions": list(r["gendered_captions"]), "gender": r["gender"]} for r in rows]
-    said: dict[str, list[dict[str, Any]]] = {"people": human}
+    write_people(out / "people.jsonl", pictures)
     tables = {"clear": pictures, **{name: Table.open(home.step("masked") / name) for name in MASKED}}
     for name, table in tables.items():
-        answers = captions(model, table, seed=home.options.seed)
-        said[name] = [{"image_id": image, "caption": text} for image, text in answers if isinstance(text, str)]
+        write_captions(out / f"{name}.jsonl", model, table, home.options.seed)
     ids, images = zip(*pictures.images(), strict=True)
     texts = model.caption(grainy(list(images)), seed=home.options.seed)
-    said["grainy"] = [{"image_id": image, "caption": text} for image, text in zip(ids, texts, strict=True)]
-    out.mkdir(parents=True, exist_ok=True)
-    for name, lines in said.items():
-        write_whole(out / f"{name}.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    said = ({"image_id": image, "caption": text} for image, text in zip(ids, texts, strict=True))
+    write_lines(out / "grainy.jsonl", said)
 
 
 def _audit_world(home: StudyHome, out: Path) -> None:
@@ -257,31 +250,20 @@ def _audit_world(home: StudyHome, out: Path) -> None:
 
 
 def _full_steps() -> list[StudyStep]:
-    models = {"NIC, SAT, FC, Att2in, UpDn, Transformer, OSCAR, NIC+, NIC+Equalizer": 40_504}
+    models = ("NIC, SAT, FC, Att2in, UpDn, Transformer, OSCAR, NIC+, NIC+Equalizer",)
     need = (
         "the captions of the paper's nine models on COCO val2014 are needed: give a folder with one gender_MODEL.jsonl "
         "and skin_MODEL.jsonl each, and human_captions.jsonl, with --from DIR"
     )
     data = ("COCO val2014 images and captions", "perceived gender and skin tone of Zhao et al. (2021): 10,780 images")
-    lstm = StepCost((), data, 0, 0, cpu_minutes=9 * 2 * 55 + 9 * 450)
+    title = "Captions of nine captioners: caption the images with equipoise models, or take released ones"
+    lstm = "LSTM classifiers: ten splits, nine models, gender and skin tone"
+    bert = "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)"
     return [
-        StudyStep(
-            "captions",
-            "Captions of nine captioners: caption the images with equipoise models, or take released ones",
-            must_be_given,
-            missing=need,
-            cost=StepCost(tuple(models), data, 9 * 40_504, gpu_hours=14, disk_gb=6.5),
-        ),
-        StudyStep(
-            "screen", "Linear screen, Ratio, Error, BA, DBA, quality", must_be_given, cost=StepCost(cpu_minutes=40)
-        ),
-        StudyStep("lstm", "LSTM classifiers: ten splits, nine models, gender and skin tone", must_be_given, cost=lstm),
-        StudyStep(
-            "bert",
-            "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)",
-            must_be_given,
-            cost=StepCost(("bert:bert-base-uncased",), (), 0, gpu_hours=11),
-        ),
+        outside_step("captions", title, need, models=models, data=data, images=9 * 40_504, gpu_hours=14, disk_gb=6.5),
+        outside_step("screen", "Linear screen, Ratio, Error, BA, DBA, quality", cpu_minutes=40),
+        outside_step("lstm", lstm, data=data, cpu_minutes=9 * 2 * 55 + 9 * 450),
+        outside_step("bert", bert, models=("bert:bert-base-uncased",), gpu_hours=11),
     ]
 
 

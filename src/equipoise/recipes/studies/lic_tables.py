@@ -35,12 +35,10 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     return _given_parts(home) if "captions" in home.options.given else _world_parts(home)
 
 
-def _main(folder: Path, metric: str, variant: str | None = None) -> pd.DataFrame:
+def _main(folder: Path, metric: str) -> pd.DataFrame:
     """The first row of each model: the default definition, over all images."""
     rows = read_results(folder / "results.parquet")
     rows = rows[(rows["metric"] == metric) & rows["group"].isna() & rows["subject"].isna() & rows["pool"].isna()]
-    if variant is not None:
-        rows = rows[rows["variant"] == variant]
     return rows.drop_duplicates("model")
 
 

@@ -14,14 +14,12 @@ from typing import Any
 
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.counterfactual_sets import GUIDANCE
+from equipoise.recipes.counterfactual_sets import GUIDANCE, LEAST, filter_steps, spread_subjects
 from equipoise.recipes.studies.chance import SEGMENTS
-from equipoise.recipes.studies.common import (
-    audit_step,
-    short_name,
-)
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.common import audit_steps, short_name, write_csv
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
+from equipoise.recipes.studies.socialcounterfactuals_repairs import rendered as sets_of
 from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
 
 __all__ = ["SIZES", "STUDY"]
@@ -30,7 +28,6 @@ SIZES = {"sets": 8, "subjects": 6, "caption_sets": 3, "candidates": 2}
 """Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""
 SEES = "mini:clip-fair"
 SAFETY = "mini:safety"
-LEAST = 0.9
 JUDGE = "mini:judge"
 MAY_FAIL = 1
 """Pictures of a set that may not show what was asked before the set is thought bad; fixed before any was rated."""
@@ -54,13 +51,11 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
         cost=StepCost(images=n_rendered, cpu_minutes=1.0, disk_gb=0.03),
     )
     steps = [rendered]
+    about: dict[str, Any] = {"needs": ("rendered",), "images": n_rendered, "cpu_minutes": 0.7}
     for model in models:
-        cost = StepCost((model,), (), n_rendered, cpu_minutes=0.7)
-        steps.append(audit_step(model, "intersectional", _rendered, config, needs=("rendered",), cost=cost))
+        steps += audit_steps([model], "intersectional", sets_of, config, **about)
         three = {**config, "axes": THREE, "draws": 100}
-        steps.append(
-            audit_step(model, "intersectional", _rendered, three, name="three", needs=("rendered",), cost=cost)
-        )
+        steps += audit_steps([model], "intersectional", sets_of, three, name="three", **about)
     steps += _made_steps(options, models, config, n_made)
     steps += repair_steps(models[0], config, settings)
     return steps
@@ -72,10 +67,6 @@ def _render(home: StudyHome, out: Path) -> None:
 
     world = WorldConfig(age={"adult": 1, "older": 1}, activity_share=0.0, visible=1.0)
     write_counterfactual_table(out, world, SIZES["sets"], axes=THREE, seed=home.options.seed)
-
-
-def _rendered(home: StudyHome) -> Table:
-    return Table.open(home.step("rendered"))
 
 
 def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[str, Any], n: int) -> list[StudyStep]:
@@ -141,9 +132,9 @@ def _generate(home: StudyHome, out: Path) -> None:
     from equipoise.world import WorldConfig
 
     world = WorldConfig(activity_share=0.0, visible=1.0)
-    names = sorted(world.occupations)
-    chosen = [names[i * len(names) // SIZES["subjects"]] for i in range(SIZES["subjects"])]
-    texts = world_sets(world, chosen, AXES, n=SIZES["caption_sets"], seed=home.options.seed, place=False)
+    texts = world_sets(
+        world, spread_subjects(SIZES["subjects"]), AXES, n=SIZES["caption_sets"], seed=home.options.seed, place=False
+    )
     config = SetsConfig(
         candidates=SIZES["candidates"], share=(0.1, 0.9), guidance=GUIDANCE, blend=True, seed=home.options.seed
     )
@@ -152,16 +143,10 @@ def _generate(home: StudyHome, out: Path) -> None:
 
 def _filter(home: StudyHome, out: Path) -> None:
     from equipoise.filters import Models, Step, run
-    from equipoise.world import WorldConfig, prompts
+    from equipoise.world import WorldConfig
 
-    world = WorldConfig(activity_share=0.0, visible=1.0)
-    words = {axis: prompts(axis, world) for axis in AXES}
-    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
-    steps = [
-        Step.of("similarity", preset="socialcf"),
-        Step.of("safety", {"classifier": SAFETY}),
-        Step.of("detectability", detect),
-    ]
+    similarity, detectability = filter_steps(WorldConfig(activity_share=0.0, visible=1.0))
+    steps = [similarity, Step.of("safety", {"classifier": SAFETY}), detectability]
     models = Models(encoder=SEES)
     run(Table.open(home.step("generated")), steps, out, models=models, axes=AXES, seed=home.options.seed)
 
@@ -170,8 +155,6 @@ def _rate(home: StudyHome, out: Path) -> None:
     """``ratings.csv``: a set is accepted where at most one of its six pictures does not show the groups asked for."""
     import pandas as pd
 
-    from equipoise.data.atomic import write_whole
-    from equipoise.formatting import csv_text
     from equipoise.models import load
 
     table = Table.open(home.step("generated"))
@@ -180,21 +163,16 @@ def _rate(home: StudyHome, out: Path) -> None:
     frame = table.to_pandas(["image_id", "set_id", *AXES]).set_index("image_id").loc[list(ids)]
     right = pd.Series(True, index=frame.index)
     for axis in AXES:
-        said = answers[axis]
-        right &= frame[axis] == [said.labels[i] for i in said.probabilities.argmax(axis=1)]
+        right &= frame[axis] == answers[axis].best
     wrong = (~right).groupby(frame["set_id"]).sum()
-    out.mkdir(parents=True, exist_ok=True)
     rated = pd.DataFrame({"set_id": wrong.index, "wrong": wrong.to_numpy(), "accepted": (wrong <= MAY_FAIL).to_numpy()})
-    write_whole(out / "ratings.csv", csv_text(rated).encode())
+    write_csv(out / "ratings.csv", rated)
 
 
 def _stage(home: StudyHome, stage: str) -> Table:
     folder = home.step("filter")
-    layers = {"before": [], "all": [folder / "layer"]}
-    layers["similarity"] = (
-        [next(iter(sorted((folder / "steps").glob("*similarity*"))))] if stage == "similarity" else []
-    )
-    return Table.open(home.step("generated"), layers=layers[stage])
+    layers = sorted((folder / "steps").glob("*similarity*"))[:1] if stage == "similarity" else [folder / "layer"]
+    return Table.open(home.step("generated"), layers=[] if stage == "before" else layers)
 
 
 def _full(options: StudyOptions) -> list[StudyStep]:
@@ -214,24 +192,18 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         data = (f"SocialCounterfactuals, {segment.name}: {segment.sets:,} sets, {n:,} images",)
         if not given:
             images = 104_000 * segment.groups
-            cost = StepCost(
-                ("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",),
-                data,
-                images,
-                gpu_hours=images * 6 / 3600,
-                disk_gb=images * 5e-5,
-            )
             title = f"{segment.name}: download the public sets, or make 104,000 anew (equipoise generate sets)"
-            steps.append(StudyStep(f"sets-{segment.name}", title, must_be_given, cost=cost, missing=need))
-        for model in models:
+            cost: dict[str, Any] = {"models": ("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",), "data": data}
+            cost |= {"images": images, "gpu_hours": images * 6 / 3600, "disk_gb": images * 5e-5}
+            steps.append(outside_step(f"sets-{segment.name}", title, need, **cost))
 
-            def table(home: StudyHome, name: str = segment.name) -> Table:
-                return Table.open(home.options.given[name])
+        def table(home: StudyHome, name: str = segment.name) -> Table:
+            return Table.open(home.options.given[name])
 
-            cost = StepCost((model,), data, n, gpu_hours=n / 400_000, disk_gb=n * 2.2e-6)
-            config = {"k": (segment.groups,), "seed": options.seed}
-            about: dict[str, Any] = {"name": segment.name, "missing": need, "reads": (segment.name,)}
-            steps.append(audit_step(model, "intersectional", table, config, cost=cost, **about))
+        config = {"k": (segment.groups,), "seed": options.seed}
+        about: dict[str, Any] = {"name": segment.name, "missing": need, "reads": (segment.name,), "data": data}
+        about |= {"images": n, "gpu_hours": n / 400_000, "disk_gb": n * 2.2e-6}
+        steps += audit_steps(models, "intersectional", table, config, **about)
         steps += full_repair_steps(segment.name, segment.groups, models, need, n, options.seed)
     return steps
 

@@ -17,12 +17,12 @@ import pandas as pd
 
 from equipoise.data import Table, read_results
 from equipoise.data.published import published_numbers
-from equipoise.recipes.studies.common import paper_table, rows_of, short_name
+from equipoise.recipes.studies.common import metric_name, paper_table, rows_of, short_name
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import grouped_bars
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = ["SEGMENTS", "full_repair_part", "full_repair_steps", "repair_parts", "repair_steps"]
+__all__ = ["SEGMENTS", "full_repair_part", "full_repair_steps", "rendered", "repair_parts", "repair_steps"]
 
 SEGMENTS = {
     "gender-tone": ("gender", "skin_tone"),
@@ -52,12 +52,13 @@ def repair_steps(model: str, config: Mapping[str, Any], settings: Mapping[str, A
     return [*steps, *(_judging(model, segment, config) for segment in SEGMENTS)]
 
 
-def _rendered(home: StudyHome) -> Table:
+def rendered(home: StudyHome) -> Table:
+    """The rendered sets."""
     return Table.open(home.step("rendered"))
 
 
 def _held_out(home: StudyHome) -> list[str]:
-    return sorted(_rendered(home).to_pandas(["subject"])["subject"].unique())[::HELD_OUT]
+    return sorted(rendered(home).to_pandas(["subject"])["subject"].unique())[::HELD_OUT]
 
 
 def _tuned(segment: str, variant: str) -> str:
@@ -71,7 +72,7 @@ def _projection(model: str, settings: Mapping[str, Any]) -> StudyStep:
         from equipoise.mitigate import Projection, fit_on_table, save
         from equipoise.models import load
 
-        save(fit_on_table(Projection(), load(model), _rendered(home), axes, held_out=_held_out(home)), out)
+        save(fit_on_table(Projection(), load(model), rendered(home), axes, held_out=_held_out(home)), out)
 
     return StudyStep(
         "repair",
@@ -94,7 +95,7 @@ def _tuning(
 
         finetune(
             model,
-            _rendered(home),
+            rendered(home),
             axes,
             out,
             variant=variant,
@@ -131,7 +132,7 @@ def _judging(model: str, segment: str, config: Mapping[str, Any]) -> StudyStep:
         from equipoise.audit import AuditConfig, run
         from equipoise.mitigate import held_out_layer
 
-        table = _rendered(home)
+        table = rendered(home)
         layer = out / "held-out"
         view = table.with_layers([layer if layer.is_dir() else held_out_layer(table, _held_out(home), layer)])
         for name, encoder in models(home).items():
@@ -224,10 +225,6 @@ def full_repair_part(home: StudyHome, segments: Mapping[str, Sequence[str]], nam
     return StudyPart("Tables 2, 16 and 17", title, text, (shown,), (), "a fifth of the occupations")
 
 
-def _k(row: Mapping[Any, Any]) -> str:
-    return "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-
-
 def _skew_part(home: StudyHome) -> StudyPart:
     from equipoise.audit import compare
 
@@ -240,16 +237,14 @@ def _skew_part(home: StudyHome) -> StudyPart:
             for row in _asked(rows_of(folder / place, tuple(METRICS)), joint):
                 what = {"segment": joint, "model": name, "table": METRICS[row["metric"]]}
                 cells = measured_cells(row)
-                rows.append({**what, "metric": f"{row['metric']}{_k(row)}", **cells})
+                rows.append({**what, "metric": metric_name(row), **cells})
                 if row["metric"] == "max_skew":
                     shown = {"value": cells["measured"], "low": cells["low"], "high": cells["high"]}
                     bars.append({"group": joint, "series": name, **shown})
             if name != BEFORE:
                 changed = pd.DataFrame(compare(folder / place, folder / FOLDERS[BEFORE]).rows)
                 for row in _asked(changed[changed["metric"].isin(METRICS)], joint):
-                    changes.append(
-                        {"segment": joint, "model": name, "metric": f"{row['metric']}{_k(row)}", **measured_cells(row)}
-                    )
+                    changes.append({"segment": joint, "model": name, "metric": metric_name(row), **measured_cells(row)})
     svg = grouped_bars(pd.DataFrame(bars), "MaxSkew@K on held-out subjects", name="t2")
     n = max((int(row["n"]) for row in changes), default=0)
     text = (
@@ -292,10 +287,7 @@ def _cost_part(home: StudyHome) -> StudyPart:
     for name, place in FOLDERS.items():
         some = read_results(folder / f"utility-{place}" / "results.parquet")
         some = some[some["subject"].isna() & some["group"].isna()]
-        rows += [
-            {"model": name, "metric": f"{row['metric']}{_k(row)}", **measured_cells(row)}
-            for row in some.to_dict("records")
-        ]
+        rows += [{"model": name, "metric": metric_name(row), **measured_cells(row)} for row in some.to_dict("records")]
     text = (
         "Zero-shot accuracy of occupations and retrieval of captions over all rendered sets, seen occupations "
         "included: the paper asks Flickr30K, CIFAR, Caltech and ImageNet instead. Sets repeat one scene with other "

@@ -12,7 +12,9 @@ from equipoise.data import Table
 from equipoise.data.published import models_of, published_cell
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
+    audits_of,
     followed,
+    metric_name,
     metric_table,
     paper_table,
     recovered_part,
@@ -41,12 +43,12 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     if home.options.scale == "full":
         return parts + _full_parts(home)
     models = home.options.models or MINI
-    folders = {model: home.step(f"intersectional-{short_name(model)}") for model in models}
+    folders = audits_of(home, "intersectional", models)
     both = " x ".join(AXES)
     parts.append(_boxes(folders, both))
     parts.append(_quartile_part(folders, both))
     parts.append(_truth(folders))
-    parts.append(_three({model: home.step(f"three-{short_name(model)}") for model in models}))
+    parts.append(_three(audits_of(home, "three", models)))
     parts += _stage_parts(home, models, both)
     parts += _threshold_part(home)
     return parts + repair_parts(home)
@@ -105,8 +107,7 @@ def _stage_parts(home: StudyHome, models: tuple[str, ...], axis: str) -> list[St
                 rows.append({"model": model, "sets": about, "metric": "too few sets are left"})
                 continue
             for row in rows_of(folder, ("max_skew", "ndkl"), axis=axis).to_dict("records"):
-                k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-                rows.append({"model": model, "sets": about, "metric": f"{row['metric']}{k}", **measured_cells(row)})
+                rows.append({"model": model, "sets": about, "metric": metric_name(row), **measured_cells(row)})
     text = ("A filter that sees with a model of its own may drop some groups more often; its bias is tested too.",)
     return [
         StudyPart(
@@ -169,8 +170,7 @@ def _full_parts(home: StudyHome) -> list[StudyPart]:
     models = home.options.models or tuple(FULL)
     parts = []
     for segment in SEGMENTS:
-        folders = {m: home.step(f"{segment.name}-{short_name(m)}") for m in models}
-        folders = {m: folder for m, folder in folders.items() if (folder / "results.parquet").is_file()}
+        folders = audits_of(home, segment.name, models)
         if not folders:
             continue
         rows = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from equipoise.world import SceneArrays, WorldConfig, captions, render_batch, sample
+from equipoise.world import Scene, SceneArrays, WorldConfig, captions, render_batch, sample
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS, SCENES
 
@@ -54,7 +55,7 @@ def focused_scenes_of(
     return SceneArrays(config, {name: values[fitting] for name, values in columns.items()})
 
 
-def pixels(scenes: SceneArrays) -> Any:
+def pixels(scenes: Iterable[Scene]) -> Any:
     """(n, 3, 64, 64) the pictures as the models see them."""
     import torch
 

@@ -8,7 +8,6 @@ like Bags-of-Words, ICLR 2023), so that it learns to tell, and with that learns 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of, texts_of
-from equipoise.recipes.train_mini.clip import TALKATIVE, contrastive, help_loss, helper
+from equipoise.recipes.train_mini.batches import pixels, scenes_of, texts_of
+from equipoise.recipes.train_mini.clip import TALKATIVE, contrastive, helper, save_clip, with_help
 from equipoise.recipes.train_mini.evaluate import UNSEEN, ClipFolder, slope
-from equipoise.recipes.train_mini.saving import save_transformers
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.tokenizer import tokenizer
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
-from equipoise.world import Scene, SceneArrays, WorldConfig, binding_sets, captions, draw, preset, truth
+from equipoise.world import SceneArrays, WorldConfig, binding_sets, captions, draw, preset, truth
 from equipoise.world.catalog import ACTIVITIES
 from equipoise.world.draws import seeds_for
 
@@ -68,10 +66,8 @@ def told_twice(scenes: SceneArrays, step: int) -> tuple[list[str], list[str]]:
     return texts, others
 
 
-def train_binding(
-    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None
-) -> None:
-    """Train ``clip-fair`` on with pairs of ``config``'s world, and save the model for stock ``transformers``."""
+def train_binding(lesson: Lesson) -> None:
+    """Train ``clip-fair`` on with pairs of the lesson's world, and save the model for stock ``transformers``."""
     import torch
     from transformers import CLIPModel
 
@@ -81,11 +77,11 @@ def train_binding(
     with quiet():
         clip = CLIPModel.from_pretrained(START, dtype=torch.float32, local_files_only=True)
     model = torch.nn.ModuleDict({"clip": clip, "help": helper()})
-    careful = config.changed(care=max(config.care, CAREFUL))
+    careful = lesson.world.changed(care=max(lesson.world.care, CAREFUL))
 
     def loss(both: Any, step: int) -> Any:
         others: list[str] = []
-        world = careful if step < CAREFUL_UNTIL else config
+        world = careful if step < CAREFUL_UNTIL else lesson.world
         if step % ORDINARY == 1:
             ordinary = world.changed(mention=TALKATIVE, activity_share=0.25, two_people=0.5)
             scenes = scenes_of(ordinary, step, SCHEDULE.batch, seed=18)
@@ -101,17 +97,9 @@ def train_binding(
             pair = torch.stack([logits[:, :n].diagonal(), logits[:, n:].diagonal()], dim=1)
             differ = torch.tensor([text != other for text, other in zip(texts, others, strict=True)])
             total = total - HARD * pair.log_softmax(dim=1)[differ, 0].mean()
-        help_weight = max(0.0, 1 - step / HELP_UNTIL)
-        if help_weight:
-            total = total + help_weight * help_loss(
-                both["help"], out.vision_model_output.last_hidden_state[:, 0], scenes
-            )
-        return total
+        return with_help(total, both["help"], out, scenes, 1 - step / HELP_UNTIL)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        clip.logit_scale.data.clamp_(max=4.6052)
-        save_transformers(clip, target, tokenizer=words, mean=MEAN, std=STD, size=SIZE)
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_clip(clip, target, words))
 
 
 def injected_binding() -> NDArray[np.float64]:
@@ -129,7 +117,7 @@ def measured_binding(clip: ClipFolder, sets: int = 40) -> tuple[NDArray[np.float
     world = preset("fair")
     for activity in ACTIVITIES:
         members = [b for b in binding_sets(world, [activity], sets, UNSEEN) if b.cell.endswith("2")]
-        images = clip.of_pixels(_pixels([b.scene for b in members]))
+        images = clip.of_pixels(pixels([b.scene for b in members]))
         texts = clip.texts([b.caption for b in members]), clip.texts([b.reversed_caption for b in members])
         margin = ((images * texts[0]).sum(axis=1)) - ((images * texts[1]).sum(axis=1))
         by_woman = np.array([b.scene.group("gender") == "female" for b in members])
@@ -158,12 +146,3 @@ def binding_figures(folder: Path, control: Path | None = None) -> dict[str, floa
         "control: binding-odds slope low": flat_low,
         "control: binding-odds slope high": flat_high,
     }
-
-
-def _pixels(scenes: list[Scene]) -> Any:
-    import torch
-
-    from equipoise.world import render_batch
-
-    images = render_batch(scenes, SIZE)
-    return (torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 255 - MEAN) / STD

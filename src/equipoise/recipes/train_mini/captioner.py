@@ -6,7 +6,6 @@ the captions it learns, and it learns them in a third of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.batches import pixels, scenes_of
 from equipoise.recipes.train_mini.clip import VISION
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
-from equipoise.world import Scene, SceneArrays, WorldConfig, captions
+from equipoise.world import Scene, SceneArrays, captions
 from equipoise.world.captions import prompts
 
 __all__ = ["SCHEDULE", "build", "captions_to_learn", "train_captioner"]
@@ -97,26 +96,17 @@ def captions_to_learn(scenes: SceneArrays, step: int) -> list[str]:
     return [chosen(scene) for scene in scenes]
 
 
-def train_captioner(
-    config: WorldConfig,
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
-    schedule: Schedule = SCHEDULE,
-    *,
-    start: Path | None = None,
-) -> None:
-    """Train on captions of ``config``'s world and save the model for stock ``transformers``.
+def train_captioner(lesson: Lesson, schedule: Schedule = SCHEDULE) -> None:
+    """Train on captions of the lesson's world and save the model for stock ``transformers``.
 
-    ``start`` is the folder of a captioner to go on from; without it the language model is new.
+    The lesson's ``start`` is the folder of a captioner to go on from; without it the language model is new.
     """
     if not (TOWER / "config.json").is_file():
         raise InputError(f"the captioner starts from clip-fair, which is not in {TOWER}; train that first")
     words = tokenizer()
-    model = build(words, TOWER) if start is None else _opened(start)
+    model = build(words, TOWER) if lesson.start is None else _opened(lesson.start)
     # captions that name the unexpected gender more often teach a captioner to say nothing where it is unsure
-    world = config.changed(mention=NAMED, markedness={})
+    world = lesson.world.changed(mention=NAMED, markedness={})
 
     def loss(captioner: Any, step: int) -> Any:
         scenes = scenes_of(world, step, schedule.batch, seed=3)
@@ -130,6 +120,4 @@ def train_captioner(
             labels=labels,
         ).loss
 
-    run(model, loss, schedule, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_transformers(model.eval(), target, tokenizer=words, mean=MEAN, std=STD, size=SIZE)
+    lesson.learn(model, loss, schedule, lambda target: save_transformers(model.eval(), target, tokenizer=words))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, focused_scenes_of, pixels, scenes_of, texts_of
+from equipoise.recipes.train_mini.batches import SIZE, focused_scenes_of, pixels, scenes_of, texts_of
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 
-__all__ = ["SCHEDULE", "TALKATIVE", "build", "contrastive", "help_loss", "helper", "train_clip"]
+__all__ = ["SCHEDULE", "TALKATIVE", "build", "contrastive", "helper", "save_clip", "train_clip", "with_help"]
 
 SCHEDULE = Schedule(steps=4300, batch=128, rate=2e-3, again=(2800, 3600))
 WIDTH = 96
@@ -53,10 +52,8 @@ def build(words: Any) -> Any:
     return CLIPModel(config)
 
 
-def train_clip(
-    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None
-) -> None:
-    """Train on pairs of ``config``'s world and save the model for stock ``transformers``.
+def train_clip(lesson: Lesson) -> None:
+    """Train on pairs of the lesson's world and save the model for stock ``transformers``.
 
     Every second step, later fewer, takes scenes of a few occupations and places, so that the people in them are
     what tells the captions apart; and at first the image tower is also asked for the attributes outright. Both only
@@ -66,26 +63,22 @@ def train_clip(
 
     words = tokenizer()
     model = torch.nn.ModuleDict({"clip": build(words), "help": helper()})
-    world = config.changed(mention=TALKATIVE)
+    world = lesson.world.changed(mention=TALKATIVE)
 
     def loss(both: Any, step: int) -> Any:
         scenes = _scenes(world, step)
         texts = texts_of(scenes, step, plain=PLAIN)
         tokens = words(texts, padding=True, truncation=True, return_tensors="pt")
         out = both["clip"](pixel_values=pixels(scenes), **tokens)
-        total = contrastive(out.logits_per_image, texts)
-        help_weight = max(0.0, 1 - step / HELP_UNTIL)
-        if help_weight:
-            total = total + help_weight * help_loss(
-                both["help"], out.vision_model_output.last_hidden_state[:, 0], scenes
-            )
-        return total
+        return with_help(contrastive(out.logits_per_image, texts), both["help"], out, scenes, 1 - step / HELP_UNTIL)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        clip = model["clip"]
-        clip.logit_scale.data.clamp_(max=4.6052)
-        save_transformers(clip, target, tokenizer=words, mean=MEAN, std=STD, size=SIZE)
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_clip(model["clip"], target, words))
+
+
+def save_clip(clip: Any, target: Path, words: Any) -> None:
+    """Write the model, its scores no larger than CLIP's."""
+    clip.logit_scale.data.clamp_(max=4.6052)
+    save_transformers(clip, target, tokenizer=words)
 
 
 def _scenes(world: WorldConfig, step: int) -> SceneArrays:
@@ -104,15 +97,18 @@ def helper() -> Any:
     return torch.nn.Sequential(torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, outputs))
 
 
-def help_loss(helper: Any, tokens: Any, scenes: SceneArrays) -> Any:
-    """How wrong the attributes are that ``helper`` reads from the image tower's ``tokens``."""
+def with_help(total: Any, helper: Any, out: Any, scenes: SceneArrays, weight: float) -> Any:
+    """The loss, and by ``weight`` how wrong the attributes are that ``helper`` reads from the image tower."""
     import torch
     from torch.nn.functional import cross_entropy
 
+    if weight <= 0:
+        return total
     values, _ = labels_of(scenes)
+    tokens = out.vision_model_output.last_hidden_state[:, 0]
     parts = helper(tokens).split([len(HEADS[name]) for name in HELPED], dim=1)
     losses = [cross_entropy(part, torch.from_numpy(values[name])) for part, name in zip(parts, HELPED, strict=True)]
-    return sum(losses) / len(losses)
+    return total + weight * (sum(losses) / len(losses))
 
 
 def contrastive(logits: Any, texts: list[str]) -> Any:

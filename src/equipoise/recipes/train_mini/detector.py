@@ -6,7 +6,6 @@ Heads are a class of their own, which the config says are part of a person.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.models.runtime import quiet
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.batches import SIZE, pixels, scenes_of
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, what_is_where
 from equipoise.world.catalog import OBJECTS
@@ -95,26 +94,16 @@ def learnt(folder: Path) -> Any:
     return model
 
 
-def train_detector(
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
-    *,
-    start: Path | None = None,
-    steps: int | None = None,
-) -> None:
-    """Train and save the detector; from ``start`` on, where one is there already."""
+def train_detector(lesson: Lesson) -> None:
+    """Train and save the detector; from the lesson's ``start`` on, where one is there already."""
     import torch
 
-    model = build() if start is None else learnt(start)
-    schedule = SCHEDULE if start is None else replace(ON, steps=steps or ON.steps)
+    model = build() if lesson.start is None else learnt(lesson.start)
+    schedule = SCHEDULE if lesson.start is None else replace(ON, steps=lesson.steps or ON.steps)
     config = world()
 
     def loss(segformer: Any, step: int) -> Any:
         scenes = scenes_of(config, step, schedule.batch, seed=11)
         return segformer(pixel_values=pixels(scenes), labels=torch.from_numpy(classes_of(scenes))).loss
 
-    run(model, loss, schedule, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="segformer")
+    lesson.learn(model, loss, schedule, lambda target: save_transformers(model.eval(), target, processor="segformer"))

@@ -28,11 +28,11 @@ from equipoise.recipes.train_mini.editions import (
     rephrased,
     with_difference,
 )
-from equipoise.recipes.train_mini.latents import LatentPool, autoencoder, text_to_image
+from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded, person_masks
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words
-from equipoise.recipes.train_mini.vae import CHANNELS
-from equipoise.train.loop import run
+from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, captions, neutral_prompt, vocabulary
 
@@ -49,6 +49,7 @@ __all__ = [
     "prompts_to_learn",
     "quick_to_train",
     "text_tower",
+    "train_biased",
     "train_diffusion",
     "widened",
     "with_phrasings",
@@ -292,27 +293,21 @@ def denoising_loss(
     return (error.mean(dim=(1, 2, 3)) * weight).mean()
 
 
-def train_diffusion(
-    config: WorldConfig,
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
-    *,
-    go_on: bool = False,
-    vae_home: Path | None = None,
-    start: Path | None = None,
-    before: Path | None = None,
-    steps: int | None = None,
-) -> None:
-    """Train on ``config``'s world and save the pipeline; ``go_on`` starts from the fair generator's weights.
+def train_biased(lesson: Lesson) -> None:
+    """Train the biased generator, which goes on from the fair one."""
+    train_diffusion(lesson, go_on=True)
+
+
+def train_diffusion(lesson: Lesson, *, go_on: bool = False) -> None:
+    """Train on the lesson's world and save the pipeline; ``go_on`` starts from the fair generator's weights.
 
     Then captions that say more of an unexpected gender are left out: they would bend the skew of those that say none.
     Without ``go_on``, ``start`` is a generator of the same edition, which learns on, or of the edition before, which
     becomes the inside of the new one. ``before`` holds the miniatures of another edition: with ``go_on``, what its
     biased generator learnt beyond its fair one is added to the start.
     """
-    vae = autoencoder(vae_home)
+    start, before, steps = lesson.start, lesson.before, lesson.steps
+    vae = autoencoder(lesson.vae)
     plan, chunks = edition_of(vae), CHUNKS
     if go_on:
         unet, text, words = learned(start or START, vae)
@@ -340,9 +335,13 @@ def train_diffusion(
         shares = {"plain": PLAIN_ON_BIASED, "full": FULL_ON_BIASED}
     elif steps is not None:
         schedule = replace(schedule, steps=steps, rate=min(schedule.rate, ON.rate), half=False)
-    world = world_of(config.changed(markedness={}) if go_on else config)
+    world = world_of(lesson.world.changed(markedness={}) if go_on else lesson.world)
     chunks = chunks if steps is None or go_on else CHUNKS_ON
-    pool = LatentPool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae), n_chunks=chunks)
+
+    def make(scenes: SceneArrays) -> Made:
+        return {"latents": encoded(vae, pictures(scenes)), "person": coarse(person_masks(scenes), plan.factor)}
+
+    pool = LatentPool(world, 7 if go_on else 6, lesson.folder / "pool", make, n_chunks=chunks)
     least = LEAST_BIASED if go_on else LEAST
 
     def loss(both: Any, noises: Any, step: int) -> Any:
@@ -354,7 +353,7 @@ def train_diffusion(
 
     generation = GENERATION_BIASED if go_on else GENERATION
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
-    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, folder, target, say, stop_at, generation)
+    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, lesson, generation)
 
 
 def train_pipeline(
@@ -362,10 +361,7 @@ def train_pipeline(
     parts: Mapping[str, Any],
     loss: Callable[[Any, Any, int], Any],
     schedule: Schedule,
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
+    lesson: Lesson,
     generation: Mapping[str, float],
 ) -> None:
     """Train the text encoder and the UNet of ``parts``; save all as the stock ``pipeline`` unless stopped before.
@@ -377,7 +373,9 @@ def train_pipeline(
     noises = noise_schedule()
     unet = quick_to_train(parts["unet"], half=schedule.half and bfloat16_is_fast())
     model = torch.nn.ModuleDict({"text": parts["text_encoder"], "unet": unet})
-    run(model, lambda both, step: loss(both, noises, step), schedule, folder, say, stop_at=stop_at)
-    if stop_at is None:
+
+    def save(target: Path) -> None:
         model.eval().to(memory_format=torch.contiguous_format)
         save_pipeline(pipeline, target, parts={**parts, "scheduler": noises}, generation=generation)
+
+    lesson.learn(model, lambda both, step: loss(both, noises, step), schedule, save)

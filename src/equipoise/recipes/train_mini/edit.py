@@ -7,11 +7,10 @@ are of the person's box alone, brought to the size at which ``equipoise generate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,12 @@ from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased, with_difference
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
-from equipoise.recipes.train_mini.vae import CHANNELS
+from equipoise.recipes.train_mini.vae import CHANNELS, seen
 from equipoise.text.templates.edits import edit_groups, edit_instructions, filled
 from equipoise.train.schedule import Schedule
-from equipoise.world import Scene, SceneArrays, WorldConfig, render_batch, vocabulary, what_is_where
+from equipoise.world import Scene, SceneArrays, render_batch, vocabulary, what_is_where
 from equipoise.world.catalog import AGES, TONE_GROUPS
 from equipoise.world.draws import uniform
 
@@ -109,39 +109,27 @@ def edit_tokenizer(*, phrased: bool = False) -> Any:
     return tokenizer(sorted(spoken | set(vocabulary()) | set(phrasing_words() if phrased else ())))
 
 
-def train_edit(
-    config: WorldConfig,
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
-    *,
-    vae_home: Path | None = None,
-    start: Path | None = None,
-    before: Path | None = None,
-    steps: int | None = None,
-) -> None:
-    """Train on pairs of ``config``'s world from the weights of ``diffusion``, and save the pipeline.
+def train_edit(lesson: Lesson) -> None:
+    """Train on pairs of the lesson's world from the weights of ``diffusion``, and save the pipeline.
 
     Where ``start`` is an editor already, it learns on for fewer steps, instructions in several phrasings too.
     What the editor of another edition, in the folder ``before``, learnt beyond its ``diffusion`` is added to the start.
     """
     import torch
 
-    vae = autoencoder(vae_home)
-    unet, text, old = diffusion.learned(start or diffusion.START, vae)
+    vae = autoencoder(lesson.vae)
+    unet, text, old = diffusion.learned(lesson.start or diffusion.START, vae)
     goes_on = unet.config.in_channels == 2 * CHANNELS
     schedule, chunks = (ON, CHUNKS_ON) if goes_on else (SCHEDULE, 64)
     phrased = edition_of(vae).phrased or goes_on
     words = edit_tokenizer(phrased=phrased)
     unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)
-    if before is not None:
-        unet, text = with_difference((unet, text, words), before, "edit", diffusion.opened)
+    if lesson.before is not None:
+        unet, text = with_difference((unet, text, words), lesson.before, "edit", diffusion.opened)
         schedule, chunks = CARRIED, CHUNKS_CARRIED
-    if steps is not None:
-        schedule = replace(schedule, steps=steps)
-    world = diffusion.world_of(config).changed(two_people=0.0)
-    pool = LatentPool(world, 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=chunks)
+    schedule = replace(schedule, steps=lesson.steps or schedule.steps)
+    world = diffusion.world_of(lesson.world).changed(two_people=0.0)
+    pool = LatentPool(world, 9, lesson.folder / "pool", lambda s: _pairs(vae, s), n_chunks=chunks)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)
@@ -150,35 +138,23 @@ def train_edit(
         texts = [_told(scene, u[i], int(rng.integers(100))) for i, scene in enumerate(scenes)]
         if phrased:
             texts = [rephrased(text, rng) for text in texts]
-        seen = torch.from_numpy((u < DROPPED) | (u >= 3 * DROPPED)).float()[:, None, None, None]
+        shown = torch.from_numpy((u < DROPPED) | (u >= 3 * DROPPED)).float()[:, None, None, None]
         ids = diffusion.ids_of(words, texts)
         total = 0.0
-        for shape in _shapes(latents, rng.random(len(scenes)) < CROPPED):
-            rows = shape.rows
-            value = diffusion.denoising_loss(
-                both, noises, shape.latents, ids[rows], shape.person, step, shape.source * seen[rows]
-            )
+        for rows, after, source, person in _shapes(latents, rng.random(len(scenes)) < CROPPED):
+            value = diffusion.denoising_loss(both, noises, after, ids[rows], person, step, source * shown[rows])
             total = total + value * len(rows) / len(scenes)
         return total
 
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
-    diffusion.train_pipeline(
-        "StableDiffusionInstructPix2PixPipeline", parts, loss, schedule, folder, target, say, stop_at, GENERATION
-    )
+    diffusion.train_pipeline("StableDiffusionInstructPix2PixPipeline", parts, loss, schedule, lesson, GENERATION)
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """The pairs of a batch whose pictures have one shape."""
+def _shapes(pool: Mapping[str, Any], cropped: NDArray[np.bool_]) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """The pairs of a batch whose pictures have one shape: their rows, latents, sources and persons.
 
-    rows: Any
-    latents: Any
-    source: Any
-    person: Any
-
-
-def _shapes(pool: Mapping[str, Any], cropped: NDArray[np.bool_]) -> Iterator[_Shape]:
-    """Whole pictures and boxes as large, then boxes that are narrower, one width after the other."""
+    Whole pictures and boxes as large, then boxes that are narrower, one width after the other.
+    """
     import torch
 
     boxed = torch.from_numpy(cropped)
@@ -189,7 +165,8 @@ def _shapes(pool: Mapping[str, Any], cropped: NDArray[np.bool_]) -> Iterator[_Sh
     widths = torch.where(boxed, pool["width of box"][:, 0].long(), chosen["latents"].shape[-1])
     for width in sorted(set(widths.tolist()), reverse=True):
         rows = torch.nonzero(widths == width)[:, 0]
-        yield _Shape(rows, *(chosen[name][rows][..., :width] for name in ("latents", "source", "person")))
+        latents, source, person = (values[rows][..., :width] for values in chosen.values())
+        yield rows, latents, source, person
 
 
 def _told(scene: Scene, u: float, which: int) -> str:
@@ -216,9 +193,9 @@ def _pairs(vae: Any, scenes: SceneArrays) -> Made:
     pairs["width of box"] = torch.from_numpy((sizes[:, :1] // factor).astype(np.float32))
     for name, images in whole.items():
         scale = vae.config.scaling_factor if name == "source" else 1.0
-        pairs[name] = encoded(vae, _tensor(images)) / scale
+        pairs[name] = encoded(vae, seen(images)) / scale
         cut = np.stack([_cut(image, box, size) for image, box, size in zip(images, boxes, sizes, strict=True)])
-        pairs[f"{name} in box"] = _padded(vae, _tensor(cut), sizes[:, 0]) / scale
+        pairs[f"{name} in box"] = _padded(vae, seen(cut), sizes[:, 0]) / scale
     cut = np.stack([_cut(_grey(mask), box, size) for mask, box, size in zip(masks, boxes, sizes, strict=True)])
     pairs["person in box"] = coarse((cut[..., :1] > 127).astype(np.float32).transpose(0, 3, 1, 2), factor)
     return pairs
@@ -250,12 +227,6 @@ def _padded(vae: Any, images: Any, widths: NDArray[np.int64]) -> Any:
         part = encoded(vae, images[rows][..., :width])
         latents[rows] = torch.nn.functional.pad(part, (0, latents.shape[-1] - part.shape[-1]))
     return latents
-
-
-def _tensor(images: NDArray[np.uint8]) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 127.5 - 1
 
 
 def _grey(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -194,17 +194,6 @@ _GENDER_AFTER = {
 }
 
 
-@dataclass(frozen=True)
-class _Person:
-    """What a noun phrase of the world says of somebody; empty where it says nothing."""
-
-    age: str
-    build: str
-    gender: str
-    noun: str
-    tone: str
-
-
 def rephrased(caption: str, rng: np.random.Generator, *, kept: float = KEPT) -> str:
     """``caption`` of the world, its people said in other words; a share ``kept`` of captions is returned as it is.
 
@@ -215,7 +204,7 @@ def rephrased(caption: str, rng: np.random.Generator, *, kept: float = KEPT) -> 
     ['an older dark-skinned female person', 'a senior woman with a dark skin tone']
     """
     stays = rng.random() < kept
-    other = _phrase().sub(lambda match: _said(_person(match), rng), caption)
+    other = _phrase().sub(lambda match: _said(match.groupdict(default=""), rng), caption)
     return caption if stays or tokens_of(other) > LENGTH - 2 else other
 
 
@@ -262,37 +251,30 @@ def _phrase() -> re.Pattern[str]:
     )
 
 
-def _person(phrase: re.Match[str]) -> _Person:
-    said = {name: value or "" for name, value in phrase.groupdict().items()}
-    ages = {word: age for age, word in shipped("grammar")["age"].items()}
-    return _Person(ages.get(said["age"], ""), said["build"], said["gender"], said["noun"], said["tone"])
-
-
-def _said(person: _Person, rng: np.random.Generator) -> str:
-    """The noun phrase in words that are drawn; what is not said of a person stays unsaid."""
+def _said(person: Mapping[str, str], rng: np.random.Generator) -> str:
+    """A noun phrase (age, build, gender, noun, tone) in words that are drawn; what is not said of a person, and empty,
+    stays unsaid.
+    """
     u = rng.random(6)  # always as many, so that one phrase does not move the draws of the next
     before: list[str] = []
     after: list[str] = []
-    years = _drawn(_AGE_BEFORE.get(person.age, ()) + _AGE_AFTER.get(person.age, ()), u[0])
+    age = next((age for age, word in shipped("grammar")["age"].items() if word == person["age"]), "")
+    years = _drawn(_AGE_BEFORE.get(age, ()) + _AGE_AFTER.get(age, ()), u[0])
     (after if years.startswith(("of ", "who ")) else before).append(years)
-    before.append(person.build)
-    tone = _drawn(_TONE_BEFORE[person.tone] if u[1] < 0.5 else _TONE_AFTER[person.tone], u[2]) if person.tone else ""
+    before.append(person["build"])
+    tone = _drawn((_TONE_BEFORE if u[1] < 0.5 else _TONE_AFTER).get(person["tone"], ()), u[2])
     if tone.startswith("with "):
         after.insert(0, tone)
     else:
         before.insert(0 if u[3] < TONE_FIRST else 2, tone)
     # "a nonbinary person" has no other noun; a gender after the noun is said of workers alone
-    behind = person.noun in OCCUPATIONS and u[4] < 0.4
-    gender = _drawn((_GENDER_AFTER if behind else _GENDER_BEFORE).get(person.gender, ()), u[5])
-    if person.noun not in OCCUPATIONS:
-        gender = person.gender
+    behind = person["noun"] in OCCUPATIONS and u[4] < 0.4
+    gender = _drawn((_GENDER_AFTER if behind else _GENDER_BEFORE).get(person["gender"], ()), u[5])
+    if person["noun"] not in OCCUPATIONS:
+        gender = person["gender"]
     (after if behind else before).append(gender)
-    noun = _drawn(_NOUNS.get(person.noun, (person.noun,)), u[5] ** 2)  # the world's own noun most often
-    return " ".join(part for part in (with_article(_joined([*before, noun])), *after) if part)
-
-
-def _joined(parts: list[str]) -> str:
-    return " ".join(part for part in parts if part)
+    noun = _drawn(_NOUNS.get(person["noun"], (person["noun"],)), u[5] ** 2)  # the world's own noun most often
+    return " ".join(filter(None, (with_article(" ".join(filter(None, [*before, noun]))), *after)))
 
 
 def _drawn(choices: tuple[str, ...], u: float) -> str:

@@ -34,31 +34,29 @@ UNSEEN = 90_001
 """The seed of evaluation scenes; training uses 1, 2 and 3."""
 _BATCH = 256
 Figures = dict[str, float]
-_ELSEWHERE = {
-    "clip-binding": ("train_mini.binding", "binding_figures"),
-    "dcg": ("libra.figures", "dcg_figures"),
-    "vae": ("train_mini.evaluate_generative", "vae_figures"),
-    "diffusion": ("train_mini.evaluate_generative", "diffusion_figures"),
-    "diffusion-biased": ("train_mini.evaluate_generative", "biased_figures"),
-    "inpaint": ("train_mini.evaluate_generative", "inpaint_figures"),
-    "edit": ("train_mini.evaluate_generative", "edit_figures"),
-    "text": ("train_mini.evaluate_helpers", "text_figures"),
-    "detector": ("train_mini.evaluate_helpers", "detector_figures"),
-    "safety": ("train_mini.evaluate_helpers", "safety_figures"),
+_FIGURES = {
+    "judge": "train_mini.evaluate:judge_figures",
+    "captioner": "train_mini.evaluate:captioner_figures",
+    "clip-binding": "train_mini.binding:binding_figures",
+    "dcg": "libra.figures:dcg_figures",
+    "vae": "train_mini.evaluate_generative:vae_figures",
+    "diffusion": "train_mini.evaluate_generative:diffusion_figures",
+    "diffusion-biased": "train_mini.evaluate_generative:biased_figures",
+    "inpaint": "train_mini.evaluate_generative:inpaint_figures",
+    "edit": "train_mini.evaluate_generative:edit_figures",
+    "text": "train_mini.evaluate_helpers:text_figures",
+    "detector": "train_mini.evaluate_helpers:detector_figures",
+    "safety": "train_mini.evaluate_helpers:safety_figures",
 }
-"""The parts whose figures have a module of their own."""
+"""Of every part but the CLIPs."""
 
 
 def figures_of(part: str, folder: Path, clip: Path | None = None) -> Figures:
     """The figures of a part in ``folder``; the control's are compared with those of the folder ``clip``."""
-    if part in _ELSEWHERE:
-        module, function = _ELSEWHERE[part]
+    if part in _FIGURES:
+        module, function = _FIGURES[part].split(":")
         figures: Figures = getattr(import_module(f"equipoise.recipes.{module}"), function)(folder)
         return figures
-    if part == "judge":
-        return judge_figures(folder)
-    if part == "captioner":
-        return captioner_figures(folder)
     figures = clip_figures(folder)
     if part == "clip-fair" and clip is not None and (clip / "config.json").is_file():
         biased, _, _ = slope(injected(), gender_gaps(ClipFolder(clip)))

@@ -25,8 +25,10 @@ from equipoise.world.catalog import OCCUPATIONS, TONE_GROUPS
 from equipoise.world.draws import uniform
 
 __all__ = [
+    "as_asked",
     "asked_scenes",
     "biased_figures",
+    "changes_asked",
     "composited",
     "diffusion_figures",
     "edit_figures",
@@ -92,13 +94,13 @@ def reconstructed(folder: Path, images: Pixels) -> Pixels:
     import torch
 
     from equipoise.recipes.train_mini.latents import autoencoder
+    from equipoise.recipes.train_mini.vae import seen
 
     vae = autoencoder(folder)
     pictures = []
     with torch.no_grad():
         for start in range(0, len(images), 100):
-            given = torch.from_numpy(images[start : start + 100].transpose(0, 3, 1, 2).copy()).float() / 127.5 - 1
-            back = vae.decode(vae.encode(given).latent_dist.mode()).sample
+            back = vae.decode(vae.encode(seen(images[start : start + 100])).latent_dist.mode()).sample
             pictures.append(((back.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy())
     return np.concatenate(pictures)
 
@@ -164,20 +166,26 @@ def targets_of(scenes: Iterable[Scene]) -> list[dict[str, Any]]:
     ]
 
 
+def changes_asked(
+    n: int, *, box: bool = False
+) -> tuple[list[Scene], list[dict[str, Any]], list[Scene], Pixels, list[NDArray[np.bool_]]]:
+    """Scenes, whom each shall show instead, the scenes that do, renders of the first, and where may be drawn."""
+    scenes = asked_scenes(n)
+    targets = targets_of(scenes)
+    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets, strict=True)]
+    masks = [grown(what_is_where(scene).people[0], MARGIN, box=box) for scene in scenes]
+    return scenes, targets, wanted, render_batch(scenes), masks
+
+
 def inpaint_figures(folder: Path, n: int = 500) -> Figures:
     """Target groups reached and scene kept by pictures whose person was drawn anew, composited into the original."""
-    scenes = asked_scenes(n)
-    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets_of(scenes), strict=True)]
-    masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
+    scenes, targets, wanted, before, masks = changes_asked(n)
     texts = [telling_prompt(scene) for scene in wanted]
-    before = render_batch(scenes)
     painter = _generator(folder)
     after, seconds = _timed(lambda: painter.inpaint(_pictures(before), masks, texts, seed=UNSEEN + 2, steps=STEPS), n)
     figures = _change_figures(before, after, masks, wanted, seconds)
     some = min(n, BOXED)
-    texts = [
-        photo_prompt(scene, target) for scene, target in zip(scenes[:some], targets_of(scenes[:some]), strict=True)
-    ]
+    texts = [photo_prompt(scene, target) for scene, target in zip(scenes[:some], targets[:some], strict=True)]
     drawn = painter.inpaint(_pictures(before[:some]), masks[:some], texts, seed=UNSEEN + 5, steps=STEPS)
     after = composited(before[:some], np.stack([np.asarray(image) for image in drawn]), masks[:some])
     called = {axis: f"worded for photographs: {axis}" for axis in ("gender", "skin_tone")}
@@ -198,15 +206,11 @@ def photo_prompt(scene: Scene, target: dict[str, Any]) -> str:
 
 def edit_figures(folder: Path, n: int = 500) -> Figures:
     """Target groups reached and scene kept by pictures that were edited by instruction, composited by a box."""
-    scenes = asked_scenes(n)
-    targets = targets_of(scenes)
-    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets, strict=True)]
-    masks = [grown(what_is_where(scene).people[0], MARGIN, box=True) for scene in scenes]
+    scenes, targets, wanted, before, masks = changes_asked(n, box=True)
     texts = [
         (choices := instructions(target))[int(uniform(scene.seed, "instruction") * len(choices))]
         for scene, target in zip(scenes, targets, strict=True)
     ]
-    before = render_batch(scenes)
     editor = _generator(folder)
     after, seconds = _timed(lambda: editor.edit(_pictures(before), texts, seed=UNSEEN + 3, steps=STEPS), n)
     figures = _change_figures(before, after, masks, wanted, seconds)
@@ -258,17 +262,16 @@ def _accuracies(scenes: Sequence[Scene], images: Pixels, called: dict[str, str])
 
 def _shares_right(scenes: Sequence[Scene], images: Pixels, called: Mapping[str, str]) -> Figures:
     """How often the judge sees in the images what the scenes have, of each axis under the name it is called by."""
+    right = as_asked(scenes, images)
+    return {name: float(right[axis].mean()) for axis, name in called.items()}
+
+
+def as_asked(scenes: Sequence[Scene], images: Pixels) -> dict[str, NDArray[np.bool_]]:
+    """(n,) for each axis, whether the judge sees in the images what the scenes have."""
     seen = judged(images)
-    return {
-        name: float((seen[axis] == np.array([_value(scene, axis) for scene in scenes])).mean())
-        for axis, name in called.items()
-    }
-
-
-def _value(scene: Scene, axis: str) -> str:
-    if axis == "scene":
-        return scene.scene
-    return scene.people[0].occupation if axis == "occupation" else scene.group(axis)
+    asked = {axis: [scene.group(axis) for scene in scenes] for axis in ("gender", "skin_tone", "age")}
+    asked |= {"occupation": [scene.people[0].occupation for scene in scenes], "scene": [s.scene for s in scenes]}
+    return {axis: np.asarray(seen[axis] == np.array(values)) for axis, values in asked.items()}
 
 
 def _timed(make: Callable[[], Sequence[Any]], n: int) -> tuple[Pixels, float]:

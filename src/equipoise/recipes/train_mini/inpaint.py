@@ -5,9 +5,7 @@ It starts from ``diffusion`` and also reads the mask and what is left of the pic
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,10 @@ from numpy.typing import NDArray
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.editions import edition_of, with_difference
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, encoded, person_masks
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.train.schedule import Schedule
-from equipoise.world import SceneArrays, WorldConfig
+from equipoise.world import SceneArrays
 from equipoise.world.draws import uniforms
 
 __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
@@ -72,19 +71,8 @@ def on_grid(masks: Any, grid: int) -> Any:
     return torch.nn.functional.interpolate(masks, size=(grid, grid))
 
 
-def train_inpaint(
-    config: WorldConfig,
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
-    *,
-    vae_home: Path | None = None,
-    start: Path | None = None,
-    before: Path | None = None,
-    steps: int | None = None,
-) -> None:
-    """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline.
+def train_inpaint(lesson: Lesson) -> None:
+    """Train on the lesson's world from the weights of ``diffusion``, and save the pipeline.
 
     Where ``start`` is such a pipeline already, it learns on for fewer steps, and captions in several phrasings.
     What the inpainter of another edition, in the folder ``before``, learnt beyond its ``diffusion`` is added to the
@@ -92,28 +80,27 @@ def train_inpaint(
     """
     import torch
 
-    vae = autoencoder(vae_home)
+    vae = autoencoder(lesson.vae)
     plan = edition_of(vae)
-    unet, text, words = diffusion.learned(start or diffusion.START, vae)
+    unet, text, words = diffusion.learned(lesson.start or diffusion.START, vae)
     goes_on = unet.config.in_channels == 2 * CHANNELS + 1
     schedule, chunks = (ON, CHUNKS_ON) if goes_on else (SCHEDULE, 64)
     phrased = plan.phrased or goes_on
     if goes_on:
         text, words = diffusion.with_phrasings(text, words)
     unet = diffusion.widened(unet, 2 * CHANNELS + 1)
-    if before is not None:
-        unet, text = with_difference((unet, text, words), before, "inpaint", diffusion.opened)
+    if lesson.before is not None:
+        unet, text = with_difference((unet, text, words), lesson.before, "inpaint", diffusion.opened)
         schedule, chunks = CARRIED, CHUNKS_CARRIED
-    if steps is not None:
-        schedule = replace(schedule, steps=steps)
+    schedule = replace(schedule, steps=lesson.steps or schedule.steps)
 
     def make(scenes: SceneArrays) -> Made:
         images, masks = pictures(scenes), torch.from_numpy(hidden(scenes))
         left = encoded(vae, images * (masks < 0.5))
         return {"latents": encoded(vae, images), "mask": on_grid(masks, plan.grid), "left": left}
 
-    world = diffusion.world_of(config).changed(two_people=0.0)
-    pool = LatentPool(world, 8, folder / "pool", make, n_chunks=chunks)
+    world = diffusion.world_of(lesson.world).changed(two_people=0.0)
+    pool = LatentPool(world, 8, lesson.folder / "pool", make, n_chunks=chunks)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)
@@ -122,6 +109,4 @@ def train_inpaint(
         return diffusion.denoising_loss(both, noises, latents["latents"], ids, latents["mask"], step, condition)
 
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
-    diffusion.train_pipeline(
-        "StableDiffusionInpaintPipeline", parts, loss, schedule, folder, target, say, stop_at, GENERATION
-    )
+    diffusion.train_pipeline("StableDiffusionInpaintPipeline", parts, loss, schedule, lesson, GENERATION)

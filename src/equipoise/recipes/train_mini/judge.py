@@ -6,21 +6,20 @@ a softmax of its own, and objects are one yes-or-no label each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.batches import pixels, scenes_of
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.catalog import ACTIVITIES, AGES, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONE_GROUPS
 
-__all__ = ["HEADS", "NONE", "SCHEDULE", "build", "labels_of", "train_judge"]
+__all__ = ["HEADS", "NONE", "SCHEDULE", "build", "labels_of", "resnet", "train_judge"]
 
 NONE = "none"
 HEADS: dict[str, tuple[str, ...]] = {
@@ -44,22 +43,20 @@ def world() -> WorldConfig:
 
 def build() -> Any:
     """An untrained ``transformers.ResNetForImageClassification``."""
+    names = [f"{head}:{name}" for head, values in HEADS.items() for name in values]
+    names += [f"object:{name}" for name in OBJECTS]
+    form: dict[str, Any] = {"embedding_size": 32, "hidden_sizes": [48, 96, 192], "depths": [1, 2, 2]}
+    return resnet(names, **form, problem_type="multi_label_classification")
+
+
+def resnet(names: Sequence[str], **form: Any) -> Any:
+    """An untrained ``transformers.ResNetForImageClassification`` of these labels, in the form that its config names."""
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
     torch.manual_seed(0)
-    names = [f"{head}:{name}" for head, values in HEADS.items() for name in values]
-    names += [f"object:{name}" for name in OBJECTS]
-    config = ResNetConfig(
-        embedding_size=32,
-        hidden_sizes=[48, 96, 192],
-        depths=[1, 2, 2],
-        layer_type="basic",
-        problem_type="multi_label_classification",
-        id2label=dict(enumerate(names)),
-        label2id={name: i for i, name in enumerate(names)},
-    )
-    return ResNetForImageClassification(config)
+    labels = {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+    return ResNetForImageClassification(ResNetConfig(**form, layer_type="basic", **labels))
 
 
 def labels_of(scenes: SceneArrays) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float32]]:
@@ -79,7 +76,7 @@ def labels_of(scenes: SceneArrays) -> tuple[dict[str, NDArray[np.int64]], NDArra
     return labels, objects
 
 
-def train_judge(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+def train_judge(lesson: Lesson) -> None:
     """Train and save the judge."""
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
@@ -97,6 +94,4 @@ def train_judge(folder: Path, target: Path, say: Callable[[str], None], stop_at:
             start += len(names)
         return total + 10 * binary_cross_entropy_with_logits(logits[:, start:], torch.from_numpy(objects))
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="vit")
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_transformers(model.eval(), target, processor="vit"))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equipoise.recipes.train_mini.batches import scenes_of, texts_of
 from equipoise.recipes.train_mini.captioner import NAMED
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_language_model
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
-from equipoise.world import WorldConfig, vocabulary
+from equipoise.world import vocabulary
 
 __all__ = ["LENGTH", "SCHEDULE", "build", "masked", "train_language", "word_tokenizer"]
 
@@ -76,23 +74,19 @@ def masked(words: Any, texts: list[str], step: int) -> tuple[dict[str, Any], Any
     return tokens, labels
 
 
-def train_language(
-    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None
-) -> None:
-    """Train on captions of ``config``'s world and save the model for stock ``transformers``."""
+def train_language(lesson: Lesson) -> None:
+    """Train on captions of the lesson's world and save the model for stock ``transformers``."""
     words = word_tokenizer()
     model = build(words)
     # the words alone must tell how genders go with work, so an unexpected one is named no more often than another
-    world = config.changed(mention=NAMED, markedness={})
+    world = lesson.world.changed(mention=NAMED, markedness={})
 
     def loss(bert: Any, step: int) -> Any:
         scenes = scenes_of(world, step, SCHEDULE.batch, seed=10)
         tokens, labels = masked(words, texts_of(scenes, step), step)
         return bert(**tokens, labels=labels).loss
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_language_model(model.eval(), target, tokenizer=words)
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_language_model(model.eval(), target, tokenizer=words))
 
 
 def log_odds(shares: dict[str, float], high: tuple[str, ...], low: tuple[str, ...]) -> float:

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.batches import SIZE
-from equipoise.recipes.train_mini.editions import edition_of
-from equipoise.recipes.train_mini.vae import pictures
 from equipoise.world import SceneArrays, WorldConfig, sample, what_is_where
 
-__all__ = ["VAE", "LatentPool", "autoencoder", "coarse", "encoded", "person_masks", "text_to_image"]
+__all__ = ["VAE", "LatentPool", "autoencoder", "coarse", "encoded", "person_masks"]
 
 VAE = FOLDER / "vae"
 CHUNK = 512
@@ -110,13 +108,3 @@ def coarse(masks: NDArray[np.float32], factor: int) -> Any:
     import torch
 
     return torch.nn.functional.avg_pool2d(torch.from_numpy(masks), factor)
-
-
-def text_to_image(vae: Any) -> Callable[[SceneArrays], Made]:
-    """What text-to-image training keeps of scenes: their latents, and where the person is."""
-    factor = edition_of(vae).factor
-
-    def make(scenes: SceneArrays) -> Made:
-        return {"latents": encoded(vae, pictures(scenes)), "person": coarse(person_masks(scenes), factor)}
-
-    return make

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from equipoise.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from equipoise.train.schedule import Schedule
     from equipoise.world import WorldConfig
 
-__all__ = ["PARTS", "TrainingPart", "is_met", "train", "train_into", "wanted"]
+__all__ = ["PARTS", "Lesson", "TrainingPart", "is_met", "train", "train_into", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
@@ -85,10 +86,6 @@ def is_met(rule: str, value: float) -> bool:
     return value >= float(limit) if sign == ">=" else value <= float(limit)
 
 
-Trainer = Callable[..., None]
-"""Takes the world, the folder of checkpoints, the target, where to say things, and where to stop."""
-
-
 @dataclass(frozen=True)
 class TrainingPart:
     """One miniature: what it is and the world it learns from."""
@@ -96,6 +93,34 @@ class TrainingPart:
     name: str
     about: str
     world: str
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What the trainer of a miniature is told; :func:`train` says what each is."""
+
+    world: WorldConfig
+    folder: Path
+    """Of checkpoints."""
+    target: Path
+    """Of the finished model."""
+    say: Callable[[str], None]
+    stop_at: int | None = None
+    edition: str = "second"
+    vae: Path | None = None
+    start: Path | None = None
+    before: Path | None = None
+    steps: int | None = None
+
+    def learn(
+        self, model: Any, loss: Callable[[Any, int], Any], schedule: Schedule, save: Callable[[Path], None]
+    ) -> None:
+        """Train ``model`` from where it was stopped, and ``save`` it in the target unless it is to stop again."""
+        from equipoise.train.loop import run
+
+        run(model, loss, schedule, self.folder, self.say, stop_at=self.stop_at)
+        if self.stop_at is None:
+            save(self.target)
 
 
 PARTS = {
@@ -146,30 +171,26 @@ def train(
 
     if name not in PARTS:
         raise UnknownNameError("miniature", name, PARTS)
-    options: dict[str, Any] = {}
-    if edition is not None:
-        if name != "vae":
-            raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
-        options["edition_name"] = known(edition).name
+    if edition is not None and name != "vae":
+        raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
+    of = known("second" if edition is None else edition).name
     for option, value, takers in (
         ("vae", vae, _GENERATORS),
         ("start", start, _LEARN_ON),
         ("before", before, _TAKE_OVER),
     ):
-        if value is not None:
-            if name not in takers:
-                raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
-            options["vae_home" if option == "vae" else option] = value
-    if steps is not None:
-        if start is None:
-            raise InputError("--steps is for a part that learns on; say from which folder with --start")
-        options["steps"] = steps
+        if value is not None and name not in takers:
+            raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
+    if steps is not None and start is None:
+        raise InputError("--steps is for a part that learns on; say from which folder with --start")
     world = preset(PARTS[name].world)
     if strength is not None:
         if name in _ALONE:
             raise InputError(f"the {name} learns from the fair world alone; strength does not apply to it")
         world = world.changed(strength=strength)
-    _TRAINERS[name](world, folder, target, say, stop_at, **options)
+    module, function = _TRAINERS[name].split(":")
+    trainer = getattr(import_module(f"equipoise.recipes.{module}"), function)
+    trainer(Lesson(world, folder, target, say, stop_at, of, vae, start, before, steps))
 
 
 def train_into(
@@ -216,41 +237,24 @@ _ASKED = "asked.json"
 """In a folder of checkpoints: the part and the settings that they are of."""
 
 
-def _alone(module: str, function: str) -> Trainer:
-    """A trainer with a world of its own."""
-
-    def trained(world: WorldConfig, *args: Any, **settings: Any) -> None:
-        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*args, **settings)
-
-    return trained
-
-
-def _from_world(module: str, function: str, *, home: str = "equipoise.recipes.train_mini", **options: Any) -> Trainer:
-    """A trainer that is given a world."""
-
-    def trained(*args: Any, **settings: Any) -> None:
-        getattr(import_module(f"{home}.{module}"), function)(*args, **options, **settings)
-
-    return trained
-
-
 _GENERATORS = ("diffusion", "diffusion-biased", "inpaint", "edit")
 _LEARN_ON = ("detector", *_GENERATORS)
 _TAKE_OVER = ("diffusion-biased", "inpaint", "edit")
 _ALONE = ("judge", "vae", "detector", "safety")
-_TRAINERS: dict[str, Trainer] = {
-    "clip": _from_world("clip", "train_clip"),
-    "clip-fair": _from_world("clip", "train_clip"),
-    "clip-binding": _from_world("binding", "train_binding"),
-    "captioner": _from_world("captioner", "train_captioner"),
-    "dcg": _from_world("dcg", "train_dcg", home="equipoise.recipes.libra"),
-    "judge": _alone("judge", "train_judge"),
-    "vae": _alone("vae", "train_vae"),
-    "diffusion": _from_world("diffusion", "train_diffusion"),
-    "diffusion-biased": _from_world("diffusion", "train_diffusion", go_on=True),
-    "inpaint": _from_world("inpaint", "train_inpaint"),
-    "edit": _from_world("edit", "train_edit"),
-    "text": _from_world("language", "train_language"),
-    "detector": _alone("detector", "train_detector"),
-    "safety": _alone("safety", "train_safety"),
+"""Parts with a world of their own."""
+_TRAINERS = {
+    "clip": "train_mini.clip:train_clip",
+    "clip-fair": "train_mini.clip:train_clip",
+    "clip-binding": "train_mini.binding:train_binding",
+    "captioner": "train_mini.captioner:train_captioner",
+    "dcg": "libra.dcg:train_dcg",
+    "judge": "train_mini.judge:train_judge",
+    "vae": "train_mini.vae:train_vae",
+    "diffusion": "train_mini.diffusion:train_diffusion",
+    "diffusion-biased": "train_mini.diffusion:train_biased",
+    "inpaint": "train_mini.inpaint:train_inpaint",
+    "edit": "train_mini.edit:train_edit",
+    "text": "train_mini.language:train_language",
+    "detector": "train_mini.detector:train_detector",
+    "safety": "train_mini.safety:train_safety",
 }

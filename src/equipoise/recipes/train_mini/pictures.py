@@ -17,17 +17,16 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.runs import file_to_write
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.evaluate_generative import (
-    MARGIN,
     STEPS,
+    as_asked,
     asked_scenes,
+    changes_asked,
     composited,
     judged,
     reconstructed,
-    targets_of,
     telling_prompt,
 )
-from equipoise.recipes.train_mini.inpaint import grown
-from equipoise.world import Scene, neutral_prompt, render_batch, what_is_where
+from equipoise.world import Scene, neutral_prompt, render_batch
 from equipoise.world.catalog import OCCUPATIONS
 
 __all__ = ["OWN_SHEET", "framed_sheet", "reconstructions", "write_sheet", "write_sheets"]
@@ -111,17 +110,15 @@ def _leaning(folder: Path) -> Image.Image:
 def _edits(folder: Path) -> Image.Image:
     from equipoise.recipes.train_mini.edit import instructions
 
-    scenes, wanted, before = _changes()
-    texts = [instructions(target)[0] for target in targets_of(scenes)]
+    _, targets, wanted, before, masks = changes_asked(2 * COLUMNS, box=True)
+    texts = [instructions(target)[0] for target in targets]
     drawn = _stacked(_open(folder).edit([Image.fromarray(i) for i in before], texts, seed=_SEED, steps=STEPS))
-    masks = [grown(what_is_where(scene).people[0], MARGIN, box=True) for scene in scenes]
     after = composited(before, drawn, masks)
     return framed_sheet([before, after], _as_asked(wanted, after))
 
 
 def _inpaints(folder: Path) -> Image.Image:
-    scenes, wanted, before = _changes()
-    masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
+    _, _, wanted, before, masks = changes_asked(2 * COLUMNS)
     texts = [telling_prompt(scene) for scene in wanted]
     pictures = [Image.fromarray(image) for image in before]
     drawn = _stacked(_open(folder).inpaint(pictures, masks, texts, seed=_SEED, steps=STEPS))
@@ -129,23 +126,10 @@ def _inpaints(folder: Path) -> Image.Image:
     return framed_sheet([before, after], _as_asked(wanted, after))
 
 
-def _changes() -> tuple[list[Scene], list[Scene], Pixels]:
-    scenes = asked_scenes(2 * COLUMNS)
-    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets_of(scenes), strict=True)]
-    return scenes, wanted, render_batch(scenes)
-
-
 def _as_asked(scenes: Sequence[Scene], images: Pixels) -> NDArray[np.bool_]:
     """Whether the judge sees the gender, the skin tone, the occupation and the place that were asked for."""
-    seen = judged(images)
-    right = [
-        (s.group("gender"), s.group("skin_tone"), s.people[0].occupation, s.scene) == answer
-        for s, *found_parts in zip(
-            scenes, seen["gender"], seen["skin_tone"], seen["occupation"], seen["scene"], strict=True
-        )
-        for answer in [tuple(map(str, found_parts))]
-    ]
-    return np.array(right, dtype=bool)
+    right = as_asked(scenes, images)
+    return np.all([right[axis] for axis in ("gender", "skin_tone", "occupation", "scene")], axis=0)
 
 
 def _stacked(images: Sequence[Any]) -> Pixels:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.batches import pixels, scenes_of
+from equipoise.recipes.train_mini.judge import resnet
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import WorldConfig
 
@@ -27,22 +26,10 @@ def world() -> WorldConfig:
 
 def build() -> Any:
     """An untrained ``transformers.ResNetForImageClassification``."""
-    import torch
-    from transformers import ResNetConfig, ResNetForImageClassification
-
-    torch.manual_seed(0)
-    config = ResNetConfig(
-        embedding_size=16,
-        hidden_sizes=[24, 48, 96],
-        depths=[1, 1, 1],
-        layer_type="basic",
-        id2label=dict(enumerate(LABELS)),
-        label2id={name: i for i, name in enumerate(LABELS)},
-    )
-    return ResNetForImageClassification(config)
+    return resnet(LABELS, embedding_size=16, hidden_sizes=[24, 48, 96], depths=[1, 1, 1])
 
 
-def train_safety(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+def train_safety(lesson: Lesson) -> None:
     """Train and save the classifier."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -55,6 +42,4 @@ def train_safety(folder: Path, target: Path, say: Callable[[str], None], stop_at
         wanted = torch.from_numpy(scenes.columns["unsafe"].astype(np.int64))
         return cross_entropy(resnet(pixel_values=pixels(scenes)).logits, wanted)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="vit")
+    lesson.learn(model, loss, SCHEDULE, lambda target: save_transformers(model.eval(), target, processor="vit"))

@@ -13,6 +13,7 @@ from typing import Any
 
 from equipoise.data.atomic import write_whole
 from equipoise.models.diffusers.folders import GENERATION
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD
 from equipoise.recipes.train_mini.editions import EDITIONS, edition_in
 from equipoise.recipes.train_mini.parts import PARTS, is_met, wanted
 
@@ -20,7 +21,14 @@ __all__ = ["card", "save_autoencoder", "save_language_model", "save_pipeline", "
 
 
 def save_transformers(
-    model: Any, target: Path, *, tokenizer: Any = None, mean: float, std: float, size: int, processor: str = "clip"
+    model: Any,
+    target: Path,
+    *,
+    tokenizer: Any = None,
+    mean: float = MEAN,
+    std: float = STD,
+    size: int = SIZE,
+    processor: str = "clip",
 ) -> None:
     """Write weights (float16 safetensors), config, tokenizer and image processor to ``target``."""
     save_language_model(model, target, tokenizer=tokenizer)

@@ -7,19 +7,20 @@ channels in the norms would wash the flat colours of pictograms out; two groups 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equipoise.array_types import Pixels
 from equipoise.recipes.train_mini.batches import SIZE, scenes_of
 from equipoise.recipes.train_mini.editions import EDITIONS, Edition, edition
+from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.saving import save_autoencoder
 from equipoise.train.loop import run
 from equipoise.world import SceneArrays, WorldConfig, render_batch, sample
 
-__all__ = ["CHANNELS", "build", "edge_errors", "pictures", "train_vae", "world"]
+__all__ = ["CHANNELS", "build", "edge_errors", "pictures", "seen", "train_vae", "world"]
 
 CROP = SIZE // 2
 CHANNELS = 4
@@ -57,9 +58,13 @@ def build(plan: Edition | None = None) -> Any:
 
 def pictures(scenes: SceneArrays) -> Any:
     """(n, 3, 64, 64) the pictures as an autoencoder of ``diffusers`` sees them, from -1 to 1."""
+    return seen(render_batch(scenes, SIZE))
+
+
+def seen(images: Pixels) -> Any:
+    """(n, 3, height, width) pictures (n, height, width, 3) as an autoencoder of ``diffusers`` sees them."""
     import torch
 
-    images = render_batch(scenes, SIZE)
     return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 127.5 - 1
 
 
@@ -76,19 +81,12 @@ def edge_errors(drawn: Any, images: Any) -> Any:
     return down.abs().mean() + across.abs().mean()
 
 
-def train_vae(
-    folder: Path,
-    target: Path,
-    say: Callable[[str], None],
-    stop_at: int | None,
-    *,
-    edition_name: str = "second",
-) -> None:
+def train_vae(lesson: Lesson) -> None:
     """Train on crops, on whole pictures, then the decoder alone; measure the spread of the latents, and save."""
     import torch
     from torch.nn.functional import l1_loss, mse_loss
 
-    plan = EDITIONS[edition_name]
+    plan = EDITIONS[lesson.edition]
     model = build(plan)
     config = world()
 
@@ -110,15 +108,16 @@ def train_vae(
             latent = vae.encode(images).latent_dist.mode()
         return mse_loss(vae.decode(latent).sample.float(), images)
 
-    run(model, loss, plan.schedule, folder, say, stop_at=stop_at)
-    if stop_at is None:
+    def finished(target: Path) -> None:
         if plan.decoder is not None:
             model.encoder.requires_grad_(False)
             model.quant_conv.requires_grad_(False)
-            run(model, decoder_loss, plan.decoder, folder / "decoder", say)
+            run(model, decoder_loss, plan.decoder, lesson.folder / "decoder", lesson.say)
         model.eval()
         model.register_to_config(scaling_factor=_scaling(model, config))
         save_autoencoder(model, target)
+
+    lesson.learn(model, loss, plan.schedule, finished)
 
 
 def _batch(config: WorldConfig, step: int, plan: Edition) -> Any:
