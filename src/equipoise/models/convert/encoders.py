@@ -18,7 +18,7 @@ from equipoise.models.convert.reading import State, any_tokenizer, in_a_sentence
 from equipoise.models.convert.towers import head_norms, need, openai_vision, sizes_of_text, text_tower, timm_vision
 from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.hf.families import EncoderFamily
-from equipoise.models.runtime import from_transformers, quiet
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet
 from equipoise.models.trust import OnDisk, check_built, on_disk
 
 __all__ = [
@@ -80,14 +80,9 @@ def _debias_clip(checkpoint: Checkpoint) -> Any:
 
 def _bounded(checkpoint: Checkpoint, build: Callable[[], Any]) -> Any:
     """What ``build`` makes, once it is known to be no larger than its weights."""
-    try:
+    with in_one_sentence(f"{checkpoint.folder}: its base cannot be built"):
         check_built(checkpoint.folder, build, on_disk(checkpoint.weights))
         return build()
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        reason = one_line(error)
-        raise InputError(f"{checkpoint.folder}: its base cannot be built: {reason}") from error
 
 
 def _base(checkpoint: Checkpoint) -> dict[str, Any]:

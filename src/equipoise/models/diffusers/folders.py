@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError, MissingExtraError, one_line
+from equipoise.errors import InputError, MissingExtraError
 from equipoise.models.folders import refuse_pickle
-from equipoise.models.runtime import from_transformers, quiet, silenced
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet, silenced, unbroken
 from equipoise.models.trust import OnDisk, check_built, check_folder, check_sizes, on_disk, read_settings
 
 __all__ = [
@@ -95,19 +95,12 @@ def weights_of(folder: Path, index: dict[str, Any], *, allow_pickle: bool) -> li
 def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
     """The pipeline as ``diffusers`` loads it, from safetensors where it is ``safe``."""
     import diffusers
-    from safetensors import SafetensorError
 
     how = {"dtype": dtype, "local_files_only": True, "use_safetensors": True if safe else None}
-    try:
+    with in_one_sentence(f"{folder}: cannot be loaded as {family}"), unbroken(folder):
         check_parts(folder)
         parts = whole_parts(folder, how)
         return getattr(diffusers, family).from_pretrained(folder, trust_remote_code=False, **how, **parts)
-    except SafetensorError as error:
-        raise InputError(f"{folder}: damaged or cut off ({one_line(error)}); download it again") from error
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        raise InputError(f"{folder}: cannot be loaded as {family}: {one_line(error)}") from error
 
 
 def check_parts(folder: Path) -> None:

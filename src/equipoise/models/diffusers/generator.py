@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError
 from equipoise.models.diffusers.folders import (
     CAN,
     GENERATION,
@@ -32,7 +32,14 @@ from equipoise.models.diffusers.folders import (
 )
 from equipoise.models.folders import find_folder, key_of
 from equipoise.models.images import rgb_images
-from equipoise.models.runtime import ModelSettings, fitting_settings, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import (
+    ModelSettings,
+    fitting_settings,
+    in_batches,
+    in_one_sentence,
+    torch_device,
+    torch_dtype,
+)
 
 __all__ = ["DiffusersGenerator", "fitted", "from_diffusers", "open_pipeline", "seed_of"]
 
@@ -64,13 +71,8 @@ def from_diffusers(rest: str, *, kind: str = "generator", **options: Any) -> Dif
 def open_pipeline(folder: Path, *, name: str, **options: Any) -> DiffusersGenerator:
     """The generator in ``folder``; ``options`` are those of :class:`~equipoise.models.runtime.ModelSettings`."""
     settings = ModelSettings(**{"batch_size": _BATCH} | options)
-    try:
+    with in_one_sentence(f"{folder}: cannot be loaded as a pipeline", ImportError):
         return DiffusersGenerator(folder, name=name, settings=settings)
-    except (InputError, MemoryError, ImportError):
-        raise
-    except Exception as error:  # settings that no one foresaw: whatever it is, the folder is at fault
-        reason = one_line(error)
-        raise InputError(f"{folder}: cannot be loaded as a pipeline: {reason}") from error
 
 
 class DiffusersGenerator:
