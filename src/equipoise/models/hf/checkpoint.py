@@ -19,6 +19,7 @@ from equipoise.models.runtime import (
     from_transformers,
     in_batches,
     in_one_sentence,
+    quiet,
     torch_device,
     torch_dtype,
     unbroken,
@@ -77,6 +78,19 @@ class CheckpointAdapter:
         self.settings = settings or ModelSettings()
         self.device = torch_device(self.settings.device)
         self.dtype = torch_dtype(self.settings.dtype, self.device)
+
+    def _loaded(self, model_class: str, *, images: bool = False, texts: bool = False, **parts: Any) -> Any:
+        """The stock model of the checkpoint; its image processor and its tokenizer are kept where they are needed."""
+        if images:
+            self.checkpoint.needs_images()
+        if texts:
+            self.checkpoint.needs_texts()
+        with quiet():
+            if images:
+                self.processor = image_processor(self.checkpoint)
+            if texts:
+                self.words = tokenizer(self.checkpoint)
+            return stock_model(self.checkpoint, model_class, **parts)
 
     def _take(self, model: Any, *preprocessing: Any) -> None:
         """Keep ``model`` where it runs; its weights, its settings and the ``preprocessing`` make the key."""

@@ -12,8 +12,8 @@ import numpy as np
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer, tokenizer_settings
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
+from equipoise.models.hf.checkpoint import CheckpointAdapter, tokenizer_settings
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches
 
 __all__ = ["MaskFiller", "check_sampling", "drawn_place", "generator_for"]
 
@@ -23,11 +23,8 @@ class MaskFiller(CheckpointAdapter):
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         _refuse_other_models(checkpoint)
-        checkpoint.needs_texts()
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.words = tokenizer(checkpoint)
-            model = stock_model(checkpoint, "AutoModelForMaskedLM")
+        model = self._loaded("AutoModelForMaskedLM", texts=True)
         if self.words.mask_token is None:
             raise InputError(f"{checkpoint.folder}: its tokenizer has no mask token, so no word can be asked for")
         self.mask: str = self.words.mask_token
