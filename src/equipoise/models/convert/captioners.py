@@ -84,8 +84,6 @@ def _language_model(state: dict[str, Any], config: Any) -> Any:
     if not weights:
         return None
     model = from_transformers("GPT2LMHeadModel")(config)
-    try:
+    with in_one_sentence("the checkpoint's GPT-2 does not fit"):
         model.load_state_dict(weights, strict=True)
-    except RuntimeError as error:
-        raise InputError(f"the checkpoint's GPT-2 does not fit: {' '.join(str(error).split())[:300]}") from error
     return model
