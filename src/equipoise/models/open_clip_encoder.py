@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,7 @@ class OpenClipEncoder:
         return np.asarray(np.concatenate(in_batches(unit, items, self.settings.batch_size)), dtype=np.float32)
 
     def __reduce__(self) -> Any:
-        return _reopened, (self.name.removeprefix("open_clip:"), self.settings)
-
-
-def _reopened(rest: str, settings: ModelSettings) -> OpenClipEncoder:
-    return OpenClipEncoder(rest, settings=settings)
+        return partial(OpenClipEncoder, settings=self.settings), (self.name.removeprefix("open_clip:"),)
 
 
 @dataclass

@@ -103,12 +103,16 @@ def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
         return getattr(diffusers, family).from_pretrained(folder, trust_remote_code=False, **how, **parts)
 
 
+def _models(folder: Path) -> Iterator[tuple[Path, list[Any]]]:
+    """The folder of each model in a pipeline, and what the index says of it."""
+    for part, value in index_of(folder).items():
+        if not part.startswith("_") and isinstance(value, list) and (folder / part / "config.json").is_file():
+            yield folder / part, value
+
+
 def check_parts(folder: Path) -> None:
     """Refuse a pipeline one of whose models is larger than its weights."""
-    for part, value in index_of(folder).items():
-        home = folder / part
-        if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
-            continue
+    for home, value in _models(folder):
         files = sorted(home.glob("*.safetensors")) or sorted(home.glob("*.bin"))
         check_built(home, lambda home=home, value=value: _empty(home, value), on_disk(files))
 
@@ -116,11 +120,8 @@ def check_parts(folder: Path) -> None:
 def whole_parts(folder: Path, how: dict[str, Any]) -> dict[str, Any]:
     """The models of a pipeline by their part; refuses one that lacks weights, which would be random and never told."""
     parts: dict[str, Any] = {}
-    for part, value in index_of(folder).items():
-        home = folder / part
-        if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
-            continue
-        parts[part], report = _class_of(value).from_pretrained(
+    for home, value in _models(folder):
+        parts[home.name], report = _class_of(value).from_pretrained(
             home, trust_remote_code=False, output_loading_info=True, **how
         )
         missing = sorted(report["missing_keys"])

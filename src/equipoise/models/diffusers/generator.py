@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,18 +147,16 @@ class DiffusersGenerator:
         self._needs("generate_set")
         own = self._told(guidance=guidance, steps=steps)
         with silent(), fitting_settings(self.name):
-            arrays = attention.run_set(
+            return attention.run_set(
                 self.pipeline,
                 _texts("prompts", prompts),
                 seed=seed,
                 share=share,
                 inject=inject,
-                guidance=own["guidance_scale"],
-                steps=own["num_inference_steps"],
                 blend=blend,
                 sampler=sampler,
+                **own,
             )
-        return list(arrays)
 
     def edit(
         self,
@@ -218,7 +217,7 @@ class DiffusersGenerator:
         return f"<{type(self).__name__} {self.name} ({self.key})>"
 
     def __reduce__(self) -> Any:
-        return _reopened, (str(self.folder.absolute()), self.name, asdict(self.settings))
+        return partial(open_pipeline, name=self.name, **asdict(self.settings)), (self.folder.absolute(),)
 
     def _needs(self, what: str) -> None:
         if what not in self.can:
@@ -337,7 +336,3 @@ def _mask(mask: Any, image: Image.Image, place: int) -> Image.Image:
 
 def _joined(batches: list[list[Image.Image]]) -> list[Image.Image]:
     return [image for batch in batches for image in batch]
-
-
-def _reopened(folder: str, name: str, options: dict[str, Any]) -> DiffusersGenerator:
-    return open_pipeline(Path(folder), name=name, **options)
