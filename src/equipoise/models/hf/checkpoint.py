@@ -31,6 +31,7 @@ __all__ = [
     "image_processor",
     "opened_as",
     "placed",
+    "refuse_others",
     "reopening",
     "stock_model",
     "tokenizer",
@@ -145,6 +146,15 @@ class CheckpointAdapter:
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
         """The adapter of a checkpoint with these ``options`` of :class:`ModelSettings`."""
         return cls(checkpoint, name=name, settings=ModelSettings(**options))
+
+
+def refuse_others(checkpoint: Checkpoint, known: str, what: str) -> None:
+    """Refuse a model whose type is not among those that ``transformers`` lists under the name ``known``."""
+    from_transformers("PreTrainedModel")
+    from transformers.models.auto import modeling_auto
+
+    if checkpoint.model_type not in getattr(modeling_auto, known):
+        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not {what}")
 
 
 def image_processor(checkpoint: Checkpoint) -> Any:

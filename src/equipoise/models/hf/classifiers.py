@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter
+from equipoise.models.hf.checkpoint import CheckpointAdapter, refuse_others
 from equipoise.models.hf.families import family_of
 from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Answers
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches
+from equipoise.models.runtime import ModelSettings, in_batches
 
 __all__ = ["INDEPENDENT", "Backbone", "BackboneEncoder", "EncoderAdapter", "ImageClassifier", "heads_of"]
 
@@ -134,7 +134,7 @@ class ImageClassifier(CheckpointAdapter):
     """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
-        _refuse_other_models(checkpoint)
+        refuse_others(checkpoint, "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "an image classifier")
         super().__init__(checkpoint, name=name, settings=settings)
         model = self._loaded("AutoModelForImageClassification", images=True)
         self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
@@ -230,11 +230,3 @@ def heads_of(labels: dict[int, str]) -> dict[str, tuple[tuple[str, ...], list[in
         values.append(value)
         places.append(place)
     return {head: (tuple(values), places) for head, (values, places) in heads.items()}
-
-
-def _refuse_other_models(checkpoint: Checkpoint) -> None:
-    from_transformers("AutoModelForImageClassification")
-    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
-
-    if checkpoint.model_type not in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
-        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not an image classifier")
