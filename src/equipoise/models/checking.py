@@ -202,26 +202,9 @@ def _long_texts(model: Encoder) -> Check:
     return Check(name, True, detail)
 
 
-_ENCODER = (
-    _unit_vectors,
-    _determinism,
-    _batch_independence,
-    _order,
-    _tells_apart,
-    _odd_images,
-    _scaled_pixels,
-    _long_texts,
-)
-_IMAGE_ENCODER = (
-    _image_vectors,
-    _determinism,
-    _batch_independence,
-    _order,
-    _tells_apart,
-    _odd_images,
-    _scaled_pixels,
-    _texts_refused,
-)
+_BOTH = (_determinism, _batch_independence, _order, _tells_apart, _odd_images, _scaled_pixels)
+_ENCODER = (_unit_vectors, *_BOTH, _long_texts)
+_IMAGE_ENCODER = (_image_vectors, *_BOTH, _texts_refused)
 
 
 def _captions(model: Captioner) -> Check:

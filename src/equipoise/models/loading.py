@@ -136,15 +136,9 @@ def catalog() -> dict[str, Any]:
     from equipoise.models.hf.families import FAMILIES
 
     def rows(registry: Any) -> list[dict[str, str]]:
+        told = ("name", "summary", "citation", "licence", "needs")
         return [
-            {
-                "name": entry.name,
-                "summary": entry.summary,
-                "citation": entry.citation,
-                "licence": entry.licence,
-                "needs": entry.needs,
-                "example": str(entry.info.get("example", "")),
-            }
+            {name: getattr(entry, name) for name in told} | {"example": str(entry.info.get("example", ""))}
             for entry in registry
         ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ from equipoise.array_types import Vectors
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
 from equipoise.models.folders import key_of, refuse_pickle
 from equipoise.models.images import rgb_images
-from equipoise.models.runtime import ModelSettings, explained, in_batches, never_asking, torch_device, torch_dtype
+from equipoise.models.runtime import (
+    ModelSettings,
+    explained,
+    in_batches,
+    in_one_sentence,
+    never_asking,
+    torch_device,
+    torch_dtype,
+)
 from equipoise.models.trust import check_folder, check_open_clip, on_disk, read_settings
 
 __all__ = ["OpenClipEncoder", "from_open_clip"]
@@ -101,11 +110,7 @@ class OpenClipEncoder:
         return np.asarray(np.concatenate(in_batches(unit, items, self.settings.batch_size)), dtype=np.float32)
 
     def __reduce__(self) -> Any:
-        return _reopened, (self.name.removeprefix("open_clip:"), self.settings)
-
-
-def _reopened(rest: str, settings: ModelSettings) -> OpenClipEncoder:
-    return OpenClipEncoder(rest, settings=settings)
+        return partial(OpenClipEncoder, settings=self.settings), (self.name.removeprefix("open_clip:"),)
 
 
 @dataclass
@@ -205,7 +210,8 @@ def _weight_file(library: Any, arch: str, weights: str) -> Path:
 
 
 def _created(library: Any, arch: str, weights: str, precision: str, device: Any) -> tuple[Any, Any]:
-    with warnings.catch_warnings(), never_asking():
+    named = f"open_clip:{arch}/{weights}"
+    with in_one_sentence(f"{named}: cannot be loaded"), warnings.catch_warnings(), never_asking():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="QuickGELU mismatch")
         try:
@@ -214,12 +220,7 @@ def _created(library: Any, arch: str, weights: str, precision: str, device: Any)
             )
         except UserWarning as error:
             raise InputError(
-                f"open_clip:{arch}/{weights}: {error} With the wrong activation every vector is off; name the "
+                f"{named}: {error} With the wrong activation every vector is off; name the "
                 f"architecture {arch}-quickgelu instead (or without -quickgelu)"
             ) from error
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:  # settings of the wrong type fail in every way there is
-            reason = one_line(error)
-            raise InputError(f"open_clip:{arch}/{weights}: cannot be loaded: {reason}") from error
     return model.eval(), pixels

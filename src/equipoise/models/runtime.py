@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
@@ -18,11 +19,13 @@ __all__ = [
     "fitting_settings",
     "from_transformers",
     "in_batches",
+    "in_one_sentence",
     "never_asking",
     "quiet",
     "silenced",
     "torch_device",
     "torch_dtype",
+    "unbroken",
 ]
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
@@ -45,6 +48,31 @@ class ModelSettings:
             raise UnknownNameError("dtype", self.dtype, DTYPES)
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise InputError(f"batch_size must be a whole number above 0, not {self.batch_size!r}")
+
+
+@contextmanager
+def in_one_sentence(what: str, *passed_on: type[Exception]) -> Iterator[None]:
+    """Say ``what`` could not be done, and why; settings of the wrong type fail in every way there is.
+
+    What says so already, a lack of memory and errors that are ``passed_on`` stay as they are.
+    """
+    try:
+        yield
+    except (InputError, MemoryError, *passed_on):
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {one_line(error)}") from error
+
+
+@contextmanager
+def unbroken(weights: Path) -> Iterator[None]:
+    """Say in one sentence that a safetensors file is not whole."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise InputError(f"{weights}: damaged or cut off ({one_line(error)}); download it again") from error
 
 
 @contextmanager

@@ -243,13 +243,12 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_json(path: Path, folder: Path) -> None:
-    if _is_settings(path):
-        _check_settings(path, read_settings(path), folder)
-        return
     try:
         content = read_settings(path)
-    except InputError:  # a vocabulary, or damaged: whoever reads it says so
-        return
+    except InputError:
+        if _is_settings(path):
+            raise
+        return  # a vocabulary, or damaged: whoever reads it says so
     _check_settings(path, content, folder)
 
 

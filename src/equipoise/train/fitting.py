@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ import numpy as np
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.labels import set_names
-from equipoise.data.runs import Run, RunFolder, claimed
+from equipoise.data.runs import RunFolder, claimed, read_run, same_only
 from equipoise.data.settings import fitting_all
 from equipoise.engine.progress import NoProgress, Progress
 from equipoise.errors import InputError
@@ -227,7 +228,7 @@ def carried_out(
         home: RunFolder | None = None
         if first:
             parents = {"table": training.rows.table.fingerprint}
-            accept = _only_of(of, settings)
+            accept = same_only("training", *json.loads(json.dumps([of, settings])))  # as run.json holds them
             home = held.enter_context(
                 claimed(out, "training", of=of, settings=settings, parents=parents, accept=accept, overwrite=overwrite)
             )
@@ -252,8 +253,6 @@ def carried_out(
 
 def trained_in(folder: Path) -> Trained:
     """What ``run.json`` of a finished training says."""
-    from equipoise.data.runs import read_run
-
     about = read_run(folder, "training", "result", "fitted_on").about
     result, subjects = about["result"], tuple(about["fitted_on"]["subjects"])
     return Trained(folder, result["steps"], result["loss"], result["validation"], subjects)
@@ -299,13 +298,7 @@ def _trained(training: Training, work: Path, *, quiet: bool, readers: int) -> Co
 def _result(training: Training, course: Course, folder: Path) -> Trained:
     recent = course.losses[-50:]
     kept = course.best_loss if training.settings.patience else course.judged[-1][1] if course.judged else None
-    return Trained(
-        folder,
-        len(course.losses),
-        float(np.mean(recent)),
-        kept,
-        training.learnt_subjects,
-    )
+    return Trained(folder, len(course.losses), float(np.mean(recent)), kept, training.learnt_subjects)
 
 
 def _about(training: Training, result: Trained) -> dict[str, Any]:
@@ -332,18 +325,6 @@ def _curve(course: Course, training: Training) -> str:
     for step, loss in enumerate(course.losses, start=1):
         lines.writerow([step, repr(loss), f"{schedule.rate_at(step - 1):.6g}", judged.get(step, "")])
     return out.getvalue()
-
-
-def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
-    import json
-
-    wanted = json.loads(json.dumps([of, settings]))
-
-    def accept(earlier: Run) -> None:
-        if [earlier.of, earlier.settings] != wanted:
-            raise InputError(f"{earlier.folder}: holds another training; give another folder with -o, or --overwrite")
-
-    return accept
 
 
 def _task(task: str | Task, options: Mapping[str, Any] | None) -> Task:

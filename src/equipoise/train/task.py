@@ -7,6 +7,7 @@ this process's part of the loss of the whole batch; :meth:`Task.save` writes wha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -19,7 +20,23 @@ from equipoise.registry import Registry
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 
-__all__ = ["TASKS", "Inputs", "Row", "Task", "checkpoint_of", "drawn_texts", "fresh_model", "save_stock"]
+__all__ = [
+    "IGNORED",
+    "TASKS",
+    "Inputs",
+    "Row",
+    "Task",
+    "checkpoint_of",
+    "drawn_texts",
+    "forget_origin",
+    "fresh_model",
+    "mean_cross_entropy",
+    "padded_tokens",
+    "save_stock",
+]
+
+IGNORED = -100
+"""The label of a token that is not learnt from."""
 
 Row = dict[str, Any]
 """The labels of an image by column, and ``image`` where the task looks at it."""
@@ -140,10 +157,30 @@ def drawn_texts(rows: Sequence[Row], column: str, step: int) -> list[str]:
     return texts
 
 
+def padded_tokens(rows: Sequence[list[int]], pad: int) -> Inputs:
+    """(n, length) ``tokens`` of each row with ``pad`` behind them, and which are ``there``.
+
+    >>> padded_tokens([[5, 6], [7]], 0)["tokens"].tolist()
+    [[5, 6], [7, 0]]
+    """
+    import torch
+
+    longest = max(map(len, rows))
+    tokens = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+    there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return {"tokens": tokens, "there": there}
+
+
+def mean_cross_entropy(logits: Any, labels: Any, processes: Processes) -> Any:
+    """This process's part of the mean over all ``labels`` (n, t) of the whole batch that are not :data:`IGNORED`."""
+    from torch.nn.functional import cross_entropy
+
+    summed = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    return summed / max(1.0, processes.total(float((labels != IGNORED).sum())))
+
+
 def save_stock(model: Any, folder: Path, *beside: Any) -> None:
     """Write a ``transformers`` model in float32 safetensors, with its tokenizer and image processor ``beside`` it."""
-    import json
-
     from equipoise.models.hf.checkpoint import without_padding
     from equipoise.models.runtime import quiet
 
@@ -151,9 +188,14 @@ def save_stock(model: Any, folder: Path, *beside: Any) -> None:
         model.save_pretrained(folder)
         for each in beside:
             without_padding(each).save_pretrained(folder)
+    forget_origin(folder)
+
+
+def forget_origin(folder: Path) -> None:
+    """Take the place that a model came from out of its settings in ``folder``: it is nobody's business."""
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    config.pop("_name_or_path", None)  # the folder that the model came from is nobody's business
+    config.pop("_name_or_path", None)
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -101,17 +101,12 @@ def shipped(name: str) -> dict[str, Any]:
     return tomllib.loads((files("equipoise.world") / "data" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _occupations() -> dict[str, CatalogOccupation]:
-    occupations = {}
-    for entry in shipped("occupations")["occupation"]:
-        outfit = Outfit(**entry["outfit"])
-        occupations[entry["name"]] = CatalogOccupation(
-            entry["name"], entry["tool"], entry["hat"], outfit, entry.get("pose") == "high"
-        )
-    return occupations
-
-
-OCCUPATIONS = _occupations()
+OCCUPATIONS = {
+    entry["name"]: CatalogOccupation(
+        entry["name"], entry["tool"], entry["hat"], Outfit(**entry["outfit"]), entry.get("pose") == "high"
+    )
+    for entry in shipped("occupations")["occupation"]
+}
 ACTIVITIES = {entry["name"]: CatalogActivity(**entry) for entry in shipped("activities")["activity"]}
 SCENES = tuple(_BACKGROUNDS)
 FLOOR_OBJECTS = tuple(FLOOR)

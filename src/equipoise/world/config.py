@@ -57,10 +57,6 @@ MOST_LEAN = 100.0
 Rates = Mapping[str, float]
 
 
-def _leans() -> dict[str, dict[str, dict[str, float]]]:
-    return {kind: dict(shipped("leans")[kind]) for kind in KINDS}
-
-
 @dataclass(frozen=True)
 class WorldConfig:
     """One world. The defaults are the fair one: every group equally likely, nothing leans.
@@ -78,7 +74,9 @@ class WorldConfig:
     """Multiplies every lean."""
     reach: Rates = field(default_factory=lambda: {"occupation": 1.0, "activity": 1.0, "scene": 0.0, "object": 0.0})
     """Which kinds of things lean, and how much."""
-    leans: Mapping[str, Mapping[str, Rates]] = field(default_factory=_leans)
+    leans: Mapping[str, Mapping[str, Rates]] = field(
+        default_factory=lambda: {kind: dict(shipped("leans")[kind]) for kind in KINDS}
+    )
     """lean of each kind, axis and name; what is not named does not lean."""
     poles: Mapping[str, tuple[str, str]] = field(
         default_factory=lambda: {
@@ -237,17 +235,14 @@ def plain_world() -> WorldConfig:
     return WorldConfig()
 
 
+@cache
 def preset(name: str) -> WorldConfig:
     """One of the worlds that come with the package.
 
     >>> preset("biased").strength, preset("spurious").reach["scene"]
     (1.0, 1.0)
     """
-    return _preset(known("world preset", name, PRESETS))
-
-
-@cache
-def _preset(name: str) -> WorldConfig:
+    known("world preset", name, PRESETS)
     return _from_mapping({"name": name, **shipped("presets")[name]}, f"preset {name!r}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from equipoise.world.pen import Canvas, oval
 
-__all__ = ["HATS", "glasses", "hat"]
+__all__ = ["HATS", "glasses"]
 
 WHITE = "#ffffff"
 RED = "#d8232a"
@@ -177,14 +177,9 @@ HATS: dict[str, Callable[[], Canvas]] = {
 }
 
 
-def hat(name: str, radius: float) -> Canvas:
-    """A hat for a head of this radius, the origin in the middle of the head."""
-    return HATS[name]().scaled(radius)
-
-
-def glasses(radius: float) -> Canvas:
+def glasses() -> Canvas:
     """Round glasses, seen on every skin tone: pale lenses in a dark frame."""
     d = Canvas().line([(-0.95, -0.02), (0.95, -0.02)], 0.13, "#14141c")
     for side in (-1, 1):
         d.dot(side * 0.43, 0.04, 0.37, "#14141c", edge="").dot(side * 0.43, 0.04, 0.25, "#d9f3ff", edge="")
-    return d.scaled(radius)
+    return d

@@ -14,7 +14,7 @@ from typing import Any
 from equipoise.world import figures, hats, objects, outfits, scenes, tools
 from equipoise.world.activities import PERFORMANCES
 from equipoise.world.catalog import CASUAL, OCCUPATIONS
-from equipoise.world.figures import HOLDING, RAISED, STANDING, Pose, with_cane
+from equipoise.world.figures import HOLDING, RAISED, STANDING, Body, Pose, with_cane
 from equipoise.world.pen import Canvas, Sprite, edge_of
 from equipoise.world.scene import Person
 
@@ -137,20 +137,17 @@ def parts_of(person: Person) -> dict[str, list[Key]]:
     return {"head": head, "far_hand": [("hand", *looks, -1)], "near_hand": [("hand", *looks, 1)]}
 
 
-def _clothes(gender: str, age: str, build: str, outfit: outfits.Outfit, pose: Pose) -> Canvas:
-    b = figures.body(gender, age, build)
+def _clothes(b: Body, outfit: outfits.Outfit, pose: Pose) -> Canvas:
     d = figures.sleeves(b, outfit.sleeves, pose, outfit.long, -1)
     d.add(outfits.clothes(b, outfit))
     return d.add(figures.sleeves(b, outfit.sleeves, pose, outfit.long, 1))
 
 
-def _hands(gender: str, age: str, build: str, skin: str, long: bool, pose: Pose) -> Canvas:
-    b = figures.body(gender, age, build)
+def _hands(b: Body, skin: str, long: bool, pose: Pose) -> Canvas:
     return figures.forearms(b, skin, pose, long, -1).add(figures.forearms(b, skin, pose, long, 1))
 
 
-def _hand(gender: str, age: str, build: str, pose: Pose, side: int) -> Canvas:
-    b = figures.body(gender, age, build)
+def _hand(b: Body, pose: Pose, side: int) -> Canvas:
     _, _, hand = figures.arm(b, pose, side)
     return Canvas().dot(*hand, b.limb * 0.60, figures.MONK[0])
 
@@ -161,24 +158,15 @@ def _head(gender: str, age: str, skin: str, hair: str) -> Canvas:
 
 
 def _worn(drawing: Canvas, age: str) -> Canvas:
-    return drawing.moved(0, figures.body("neutral", age, "average").head_y)
+    b = figures.body("neutral", age, "average")
+    return drawing.scaled(b.head).moved(0, b.head_y)
 
 
-def _hat(name: str, age: str) -> Canvas:
-    return _worn(hats.hat(name, figures.body("neutral", age, "average").head), age)
+def _tool(b: Body, name: str, pose: Pose) -> Canvas:
+    return tools.TOOLS[name]().scaled((1 + b.scale) / 2).moved(*b.hand(pose.near_hand, 1))
 
 
-def _glasses(age: str) -> Canvas:
-    return _worn(hats.glasses(figures.body("neutral", age, "average").head), age)
-
-
-def _tool(gender: str, age: str, build: str, name: str, pose: Pose) -> Canvas:
-    b = figures.body(gender, age, build)
-    return tools.tool(name).scaled((1 + b.scale) / 2).moved(*b.hand(pose.near_hand, 1))
-
-
-def _bag(gender: str, age: str, build: str, side: int) -> Canvas:
-    b = figures.body(gender, age, build)
+def _bag(b: Body, side: int) -> Canvas:
     x, y = side * (b.half + 0.02), b.hip_y - 0.02 * b.scale
     d = Canvas().line([(-side * b.half * 0.6, b.shoulder_y), (x, y)], 0.024, "#5a1f33", edge_of("#5a1f33"))
     return d.rect(x - 0.062, y - 0.03, x + 0.062, y + 0.085, "#b8325e", r=0.018).rect(
@@ -201,19 +189,19 @@ def _of_body(draw: Callable[..., Canvas]) -> Callable[..., Canvas]:
 _DRAWERS: dict[str, Callable[..., Canvas]] = {
     "back_hair": lambda gender, age, hair: figures.back_hair(figures.body(gender, age, "average"), hair),
     "background": scenes.background,
-    "bag": _bag,
+    "bag": _of_body(_bag),
     "behind": _of_body(outfits.behind),
     "cane": lambda gender, build, pose: figures.cane(figures.body(gender, "older", build), pose),
-    "clothes": _clothes,
-    "glasses": _glasses,
-    "hand": _hand,
-    "hands": _hands,
-    "hat": _hat,
+    "clothes": _of_body(_clothes),
+    "glasses": lambda age: _worn(hats.glasses(), age),
+    "hand": _of_body(_hand),
+    "hands": _of_body(_hands),
+    "hat": lambda name, age: _worn(hats.HATS[name](), age),
     "head": _head,
     "legs": _of_body(figures.legs),
-    "object": objects.drawing_of,
+    "object": lambda name: objects.OBJECTS[name](),
     "prop": lambda activity, age: _scaled(PERFORMANCES[activity].front(), age),
     "prop_back": lambda activity, age: _scaled(PERFORMANCES[activity].back(), age),
-    "tool": _tool,
+    "tool": _of_body(_tool),
     "unsafe": objects.unsafe_sign,
 }

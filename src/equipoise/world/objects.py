@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.world.pen import Canvas, oval
 from equipoise.world.tools import star
 
-__all__ = ["AIR", "FLOOR", "OBJECTS", "drawing_of", "unsafe_sign"]
+__all__ = ["AIR", "FLOOR", "OBJECTS", "unsafe_sign"]
 
 DARK = "#2f3440"
 WHITE = "#ffffff"
@@ -276,8 +276,3 @@ AIR: dict[str, Callable[[], Canvas]] = {
     "umbrella": umbrella,
 }
 OBJECTS = {**FLOOR, **AIR}
-
-
-def drawing_of(name: str) -> Canvas:
-    """The drawing of an object."""
-    return OBJECTS[name]()

@@ -106,9 +106,7 @@ class Canvas:
         self, points: Iterable[Sequence[float]], fill: Colour, edge: Colour = AUTO, clip: Points | None = None
     ) -> Canvas:
         """A filled polygon."""
-        line = edge_of(fill) if edge == AUTO else edge
-        self.shapes.append(Shape(np.asarray(list(points), dtype=np.float64), fill, line, 0.0, clip))
-        return self
+        return self.line(points, 0.0, fill, edge, clip)
 
     def line(
         self,
@@ -237,31 +235,21 @@ class _Brush:
 
     def __init__(self, canvas: Image.Image, scale: int, left: int, top: int) -> None:
         self._canvas = canvas
-        self._draw = ImageDraw.Draw(canvas)
         self._scale = scale
         self._offset = np.array([left, top])
 
     def draw(self, shape: Shape) -> None:
         """Outline first, the fill over its inner half."""
+        points, width = self._pixels(shape.points), shape.width * self._scale
+        layer = self._canvas if shape.clip is None else Image.new("RGBa", self._canvas.size)
+        _put(ImageDraw.Draw(layer), points, width, shape.fill, shape.edge, EDGE * self._scale)
         if shape.clip is not None:
-            self._draw_cut(shape, shape.clip)
-            return
-        _put(self._draw, self._pixels(shape.points), shape.width * self._scale, shape.fill, shape.edge, self._edge)
-
-    @property
-    def _edge(self) -> float:
-        return EDGE * self._scale
+            area = Image.new("L", self._canvas.size)
+            ImageDraw.Draw(area).polygon(self._pixels(shape.clip), fill=255)
+            self._canvas.paste(layer, (0, 0), ImageChops.multiply(area, layer.getchannel("a")))
 
     def _pixels(self, points: Points) -> list[tuple[float, float]]:
         return list(map(tuple, (points * self._scale - self._offset).tolist()))
-
-    def _draw_cut(self, shape: Shape, clip: Points) -> None:
-        area = Image.new("L", self._canvas.size)
-        ImageDraw.Draw(area).polygon(self._pixels(clip), fill=255)
-        layer = Image.new("RGBa", self._canvas.size)
-        width = shape.width * self._scale
-        _put(ImageDraw.Draw(layer), self._pixels(shape.points), width, shape.fill, shape.edge, self._edge)
-        self._canvas.paste(layer, (0, 0), ImageChops.multiply(area, layer.getchannel("a")))
 
 
 def _put(

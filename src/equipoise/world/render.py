@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,10 @@ def render(scene: Scene, size: int = 64) -> Pixels:
 
 def render_image(scene: Scene, size: int = 64) -> Image.Image:
     """The picture as an RGB image."""
-    canvas = _background(scene, size).copy()
+    canvas = _background(scene.scene, scene.variant, scene.mirrored, size).copy()
     for _, part, left, top in _parts(scene, size):
         canvas.paste(part.image, (left, top), part.image)
-    if scene.placebo == "mirror":
-        return canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    canvas = _flipped(canvas, scene.placebo == "mirror")
     return brighter(canvas) if scene.placebo == "brightness" else canvas
 
 
@@ -120,31 +120,22 @@ def _outline(scene: Scene, person: Person, keys: Iterable[Any], size: int) -> Im
     for key in keys:
         part = sprite(key, size, _zoom(scene), person.facing)
         area.paste(255, (left + part.left, top + part.top), part.touched)
-    return _mirrored(area, scene)
+    return _flipped(area, scene.placebo == "mirror")
 
 
 def _zoom(scene: Scene) -> float:
     return 1.0 if len(scene.people) == 1 else ZOOM_OF_TWO
 
 
-def _mirrored(area: Image.Image, scene: Scene) -> Image.Image:
-    return area.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if scene.placebo == "mirror" else area
+def _flipped(picture: Image.Image, mirrored: bool) -> Image.Image:
+    return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else picture
 
 
-_BACKGROUNDS: dict[tuple[str, int, bool, int], Image.Image] = {}
-
-
-def _background(scene: Scene, size: int) -> Image.Image:
-    key = (scene.scene, scene.variant, scene.mirrored, size)
-    kept = _BACKGROUNDS.get(key)
-    if kept is None:
-        _check_size(size)
-        image = sprite(("background", scene.scene, scene.variant), size).image.convert("RGB")
-        kept = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if scene.mirrored else image
-        if len(_BACKGROUNDS) > 256:
-            _BACKGROUNDS.clear()
-        _BACKGROUNDS[key] = kept
-    return kept
+@lru_cache(maxsize=256)
+def _background(place: str, variant: int, mirrored: bool, size: int) -> Image.Image:
+    if not SMALLEST <= size <= LARGEST:
+        raise InputError(f"size={size}: pictures are drawn with {SMALLEST} to {LARGEST} pixels per side")
+    return _flipped(sprite(("background", place, variant), size).image.convert("RGB"), mirrored)
 
 
 def _parts(scene: Scene, size: int) -> Iterator[tuple[Owner, Sprite, int, int]]:
@@ -165,8 +156,3 @@ def _parts(scene: Scene, size: int) -> Iterator[tuple[Owner, Sprite, int, int]]:
 
 def _placed(owner: Owner, part: Sprite, x: float, y: float, size: int) -> tuple[Owner, Sprite, int, int]:
     return owner, part, round(x * size) + part.left, round(y * size) + part.top
-
-
-def _check_size(size: int) -> None:
-    if not SMALLEST <= size <= LARGEST:
-        raise InputError(f"size={size}: pictures are drawn with {SMALLEST} to {LARGEST} pixels per side")

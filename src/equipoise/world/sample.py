@@ -202,24 +202,19 @@ def _surroundings(
 ) -> dict[str, NDArray[np.generic]]:
     groups = tuple(columns[axis].astype(np.int64) for axis in AXES)
     two = columns["two"].astype(bool)
-    floor = np.where(
-        (uniforms(s, "has_floor") < config.floor_object) & ~two,
-        pick(uniforms(s, "floor"), shares.given_groups("floor")[groups]),
-        -1,
-    )
-    air = np.where(
-        (uniforms(s, "has_air") < config.air_object) & ~two,
-        pick(uniforms(s, "air"), shares.given_groups("air")[groups]),
-        -1,
-    )
+
+    def thing(where: str, chance: float) -> Ints:
+        there = (uniforms(s, f"has_{where}") < chance) & ~two
+        return np.where(there, pick(uniforms(s, where), shares.given_groups(where)[groups]), -1)
+
     unsafe = uniforms(s, "unsafe") < config.unsafe
     return {
         "scene": pick(uniforms(s, "scene"), shares.given_groups("scene")[groups]),
         "variant": (uniforms(s, "variant") * VARIANTS).astype(np.int64),
         "mirrored": uniforms(s, "mirrored") < 0.5,
         "facing": np.where(uniforms(s, "facing") < 0.5, -1, 1),
-        "floor": floor,
-        "air": np.where(unsafe, -1, air),  # the sign takes the place of what hangs or flies
+        "floor": thing("floor", config.floor_object),
+        "air": np.where(unsafe, -1, thing("air", config.air_object)),  # the sign takes the place of what hangs or flies
         "unsafe": unsafe,
         "shift": _steps(s, "shift", 2),
         "shift_2": _steps(s, "shift_2", 1),

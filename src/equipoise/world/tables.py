@@ -87,13 +87,7 @@ def write_table(
     >>> len(table), table.axes, len(truth_of(table)) > 100
     (20, ('gender', 'skin_tone', 'age'), True)
     """
-    if n < 1:
-        raise InputError(f"n={n}: a table needs at least one picture")
-    scenes = sample(config, n, seed)
-    rows = (
-        row_of(scene, f"{config.name}-{seed}-{i:06d}", size=size, n_captions=n_captions)
-        for i, scene in enumerate(scenes)
-    )
+    rows = (row for _, row in _sampled(config, n, seed, size, n_captions))
     about = {"made": "sample", "n": n, "size": size, "seed": seed}
     return _written(path, config, rows, {}, about, rows_per_shard, progress)
 
@@ -223,17 +217,22 @@ def write_pata_table(
     """A table of ``n`` sampled pictures for the suite ``pata``: ``subject`` is the place, and every place has captions
     with things that stand for praise (``positive``) and for blame (``negative``).
     """
+    texts = {place: _pata_captions(place) for place in SCENES}
+    sampled = _sampled(config, n, seed, size, n_captions)
+    rows = (row | {"subject": scene.scene} | texts[scene.scene] for scene, row in sampled)
+    about = {"made": "pata", "n": n, "size": size, "seed": seed}
+    return _written(path, config, rows, {"positive": "json", "negative": "json"}, about, rows_per_shard, progress)
+
+
+def _sampled(
+    config: WorldConfig, n: int, seed: int, size: int, n_captions: int
+) -> Iterator[tuple[Scene, dict[str, Any]]]:
     if n < 1:
         raise InputError(f"n={n}: a table needs at least one picture")
-    texts = {place: _pata_captions(place) for place in SCENES}
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for i, scene in enumerate(sample(config, n, seed)):
-            row = row_of(scene, f"{config.name}-{seed}-{i:06d}", size=size, n_captions=n_captions)
-            yield row | {"subject": scene.scene} | texts[scene.scene]
-
-    about = {"made": "pata", "n": n, "size": size, "seed": seed}
-    return _written(path, config, rows(), {"positive": "json", "negative": "json"}, about, rows_per_shard, progress)
+    return (
+        (scene, row_of(scene, f"{config.name}-{seed}-{i:06d}", size=size, n_captions=n_captions))
+        for i, scene in enumerate(sample(config, n, seed))
+    )
 
 
 def _pata_captions(place: str) -> dict[str, str]:

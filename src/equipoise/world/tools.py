@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from equipoise.world.pen import Canvas, oval
 
-__all__ = ["TOOLS", "tool"]
+__all__ = ["TOOLS"]
 
 WOOD = "#a8703a"
 STEEL = "#b9c2cc"
@@ -310,8 +310,3 @@ TOOLS: dict[str, Callable[[], Canvas]] = {
     "wand": wand,
     "wrench": wrench,
 }
-
-
-def tool(name: str) -> Canvas:
-    """The drawing of a tool, its grip at the origin."""
-    return TOOLS[name]()

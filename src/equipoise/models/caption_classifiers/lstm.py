@@ -9,8 +9,10 @@ computed through, and the products run in bfloat16 where the processor has instr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -92,8 +94,6 @@ def lstm_probabilities(
 
 
 def _index(train: Sequence[Sequence[str]]) -> dict[str, int]:
-    from collections import Counter
-
     counts = Counter(word for caption in train for word in caption)
     words = sorted(counts, key=lambda word: (-counts[word], word))[:_WORDS]
     return {word: i + 2 for i, word in enumerate(words)}
@@ -109,7 +109,8 @@ class _Classifier:
         self.dtype = settings.dtype
         self.embedding = torch.randn(words, d)
         self.embedding[[_UNKNOWN, _PADDING]] = 0.0
-        self.layers = [tuple(_uniform(shape, h) for shape in _shapes(width, h)) for width in (d, 2 * h)]
+        shapes = [((2, width, 4 * h), (2, h, 4 * h), (2, 4 * h)) for width in (d, 2 * h)]
+        self.layers = [tuple(_uniform(shape, h) for shape in of_layer) for of_layer in shapes]
         bound = (2 * h) ** -0.5
         self.last = torch.empty(2 * h, outputs).uniform_(-bound, bound)
         self.last_bias = torch.empty(outputs).uniform_(-bound, bound)
@@ -128,10 +129,6 @@ class _Classifier:
     def keep_zero_rows(self) -> None:
         # padding is never read; an unknown word stays zero in training because every training word is known
         self.embedding.grad[[_PADDING]] = 0.0
-
-
-def _shapes(width: int, h: int) -> tuple[tuple[int, ...], ...]:
-    return (2, width, 4 * h), (2, h, 4 * h), (2, 4 * h)
 
 
 def _uniform(shape: tuple[int, ...], h: int) -> Any:
@@ -231,14 +228,9 @@ def bilstm(x: Any, weights: tuple[Any, Any, Any], lengths: Any, dtype: Any) -> t
     return torch.cat([hidden[0], hidden[1][back, rows]], dim=2), last
 
 
-_made: Any = None
-
-
+@cache
 def _function() -> Any:
     """The layer as an autograd function; made at first use, so that importing this file needs no torch."""
-    global _made
-    if _made is not None:
-        return _made
     import torch
 
     class Layer(torch.autograd.Function):  # type: ignore[misc]
@@ -307,5 +299,4 @@ def _function() -> Any:
             d_x = torch.bmm(g, wi.transpose(1, 2)).view(2, steps, n, d).float()
             return d_x, d_w_in, d_w_state, d_bias, None, None
 
-    _made = Layer
-    return _made
+    return Layer

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError
 from equipoise.models.convert.reading import in_a_sentence, state_of
 from equipoise.models.folders import Checkpoint, find_checkpoint
-from equipoise.models.runtime import from_transformers, quiet
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet
 from equipoise.models.trust import check_built, on_disk
 
 __all__ = ["clipcap"]
@@ -60,14 +60,9 @@ def clipcap(
 def _gpt_settings(tongue: Checkpoint) -> Any:
     """The settings of a GPT-2 that is no larger than its weights."""
     config_class, model_class = from_transformers("GPT2Config", "GPT2LMHeadModel")
-    try:
+    with in_one_sentence(f"{tongue.folder}: not the settings of a GPT-2"):
         config = config_class.from_dict(tongue.config)
         check_built(tongue.folder, lambda: model_class(config), on_disk(tongue.weights))
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        reason = one_line(error)
-        raise InputError(f"{tongue.folder}: not the settings of a GPT-2: {reason}") from error
     return config
 
 
@@ -89,8 +84,6 @@ def _language_model(state: dict[str, Any], config: Any) -> Any:
     if not weights:
         return None
     model = from_transformers("GPT2LMHeadModel")(config)
-    try:
+    with in_one_sentence("the checkpoint's GPT-2 does not fit"):
         model.load_state_dict(weights, strict=True)
-    except RuntimeError as error:
-        raise InputError(f"the checkpoint's GPT-2 does not fit: {' '.join(str(error).split())[:300]}") from error
     return model

@@ -9,7 +9,6 @@ loading half of the model.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from equipoise.models.convert.reading import State, any_tokenizer, in_a_sentence
 from equipoise.models.convert.towers import head_norms, need, openai_vision, sizes_of_text, text_tower, timm_vision
 from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.hf.families import EncoderFamily
-from equipoise.models.runtime import from_transformers, quiet
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet
 from equipoise.models.trust import OnDisk, check_built, on_disk
 
 __all__ = [
@@ -62,15 +61,13 @@ def add_learned_tokens(model: Any, n: int) -> None:
 
 
 def _laclip(checkpoint: Checkpoint) -> Any:
-    config, model = from_transformers("VisionTextDualEncoderConfig", "VisionTextDualEncoderModel")
-    converted = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    converted = _base(checkpoint, "VisionTextDualEncoderConfig", "VisionTextDualEncoderModel")
     add_head_norms(converted)
     return _filled(converted, checkpoint)
 
 
 def _debias_clip(checkpoint: Checkpoint) -> Any:
-    config, model = from_transformers("CLIPConfig", "CLIPModel")
-    converted = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    converted = _base(checkpoint, "CLIPConfig", "CLIPModel")
     n_tokens = checkpoint.config.get("learned_tokens")
     if not isinstance(n_tokens, int) or not 0 <= n_tokens <= converted.config.text_config.max_position_embeddings:
         raise InputError(f"{checkpoint.folder / 'config.json'}: learned_tokens must be a whole number that fits a text")
@@ -78,23 +75,15 @@ def _debias_clip(checkpoint: Checkpoint) -> Any:
     return _filled(converted, checkpoint)
 
 
-def _bounded(checkpoint: Checkpoint, build: Callable[[], Any]) -> Any:
-    """What ``build`` makes, once it is known to be no larger than its weights."""
-    try:
-        check_built(checkpoint.folder, build, on_disk(checkpoint.weights))
-        return build()
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        reason = one_line(error)
-        raise InputError(f"{checkpoint.folder}: its base cannot be built: {reason}") from error
-
-
-def _base(checkpoint: Checkpoint) -> dict[str, Any]:
+def _base(checkpoint: Checkpoint, config_class: str, model_class: str) -> Any:
+    """The stock model that a converted one is built on, once it is known to be no larger than the weights."""
+    config, model = from_transformers(config_class, model_class)
     base = checkpoint.config.get("base")
     if not isinstance(base, dict):
         raise InputError(f"{checkpoint.folder / 'config.json'}: does not say its base; convert the checkpoint again")
-    return base
+    with in_one_sentence(f"{checkpoint.folder}: its base cannot be built"):
+        check_built(checkpoint.folder, lambda: model(config.from_dict(base)), on_disk(checkpoint.weights))
+        return model(config.from_dict(base))
 
 
 def _filled(model: Any, checkpoint: Checkpoint) -> Any:
@@ -289,10 +278,8 @@ def _clip_pixels(side: int, how: dict[str, Any]) -> Any:
 
 
 def _fill(model: Any, weights: State) -> None:
-    try:
+    with in_one_sentence("the checkpoint does not fit"):
         model.load_state_dict({name: value.float() for name, value in weights.items()}, strict=True)
-    except RuntimeError as error:
-        raise InputError(f"the checkpoint does not fit: {' '.join(str(error).split())[:300]}") from error
 
 
 def _stock_form(model: Any, weights: State, target: Path, words: Any, pixels: Any) -> Path:

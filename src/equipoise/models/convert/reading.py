@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from equipoise.errors import InputError, one_line, system_error
 from equipoise.models.folders import find_folder
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet, unbroken
 from equipoise.models.trust import check_folder
 
 __all__ = ["State", "any_tokenizer", "in_a_sentence", "state_of", "tensor_of"]
@@ -75,31 +76,21 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
     if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        try:
+        with unbroken(path):
             return load_file(path)
-        except SafetensorError as error:
-            raise InputError(f"{path}: damaged or cut off ({one_line(error)}); download it again") from error
     if not allow_pickle:
         raise InputError(
             f"{path}: a pickle; allow it with --allow-pickle (allow_pickle=True) if you trust where it comes from"
         )
-    try:
-        # Training scripts save their arguments along; a namespace is plain data.
-        with torch.serialization.safe_globals([argparse.Namespace]):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except MemoryError:
-        raise
-    except Exception as error:  # damaged pickles fail in every way there is
-        raise InputError(f"{path}: cannot be read as weights: {one_line(error)}") from error
+    # Training scripts save their arguments along; a namespace is plain data.
+    with in_one_sentence(f"{path}: cannot be read as weights"), torch.serialization.safe_globals([argparse.Namespace]):
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def any_tokenizer(source: str | Path) -> Any:
     """CLIP's tokenizer from a folder, a repository, or its published merges (``bpe_simple_vocab_16e6.txt.gz``)."""
-    from equipoise.models.runtime import from_transformers, quiet
-
     path = Path(source).expanduser()
     if path.is_file():
         return _from_merges(path)
@@ -117,8 +108,6 @@ def any_tokenizer(source: str | Path) -> Any:
 
 
 def _from_merges(path: Path) -> Any:
-    from equipoise.models.runtime import from_transformers
-
     data = path.read_bytes()
     try:
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")

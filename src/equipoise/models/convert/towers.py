@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from equipoise.errors import InputError
@@ -63,8 +64,7 @@ def text_tower(state: State, prefix: str = "text_model.") -> State:
     tower = {
         f"{prefix}embeddings.token_embedding.weight": need(state, "token_embedding.weight"),
         f"{prefix}embeddings.position_embedding.weight": need(state, "positional_embedding"),
-        f"{prefix}final_layer_norm.weight": need(state, "ln_final.weight"),
-        f"{prefix}final_layer_norm.bias": need(state, "ln_final.bias"),
+        **_renamed(state, {"ln_final": f"{prefix}final_layer_norm"}),
         "text_projection.weight": need(state, "text_projection").T,
     }
     return tower | _openai_blocks(state, "transformer.resblocks.", f"{prefix}encoder.layers.")
@@ -99,9 +99,7 @@ def openai_vision(state: State) -> tuple[State, Sizes]:
         "vision_model.embeddings.position_embedding.weight": positions,
         "visual_projection.weight": need(state, "visual.proj").T,
     }
-    for theirs, ours in (("ln_pre", "pre_layrnorm"), ("ln_post", "post_layernorm")):
-        for part in ("weight", "bias"):
-            tower[f"vision_model.{ours}.{part}"] = need(state, f"visual.{theirs}.{part}")
+    tower |= _renamed(state, {"ln_pre": "pre_layrnorm", "ln_post": "post_layernorm"}, "visual.", "vision_model.")
     tower |= _openai_blocks(state, "visual.transformer.resblocks.", "vision_model.encoder.layers.")
     sizes = {
         "hidden_size": width,
@@ -125,10 +123,8 @@ def timm_vision(state: State, heads: int | None = None) -> tuple[State, Sizes]:
     tower = {
         "vision_model.embeddings.cls_token": need(state, "visual.cls_token"),
         "vision_model.embeddings.position_embeddings": positions,
-        "vision_model.embeddings.patch_embeddings.projection.weight": patches,
-        "vision_model.embeddings.patch_embeddings.projection.bias": need(state, "visual.patch_embed.proj.bias"),
-        "vision_model.layernorm.weight": need(state, "visual.norm.weight"),
-        "vision_model.layernorm.bias": need(state, "visual.norm.bias"),
+        **_renamed(state, {"patch_embed.proj": "embeddings.patch_embeddings.projection"}, "visual.", "vision_model."),
+        **_renamed(state, {"norm": "layernorm"}, "visual.", "vision_model."),
         "vision_model.pooler.dense.weight": torch.eye(width),
         "vision_model.pooler.dense.bias": torch.zeros(width),
         "visual_projection.weight": need(state, "image_projection").T,
@@ -136,13 +132,8 @@ def timm_vision(state: State, heads: int | None = None) -> tuple[State, Sizes]:
     depth = _depth(state, "visual.blocks.")
     for i in range(depth):
         theirs, ours = f"visual.blocks.{i}.", f"vision_model.layers.{i}."
-        for a, b in _TIMM_BLOCK.items():
-            for part in ("weight", "bias"):
-                tower[f"{ours}{b}.{part}"] = need(state, f"{theirs}{a}.{part}")
-        for part in ("weight", "bias"):
-            parted = need(state, f"{theirs}attn.qkv.{part}").chunk(3)
-            for name, value in zip("qkv", parted, strict=True):
-                tower[f"{ours}attention.{name}_proj.{part}"] = value
+        tower |= _renamed(state, _TIMM_BLOCK, theirs, ours)
+        tower |= _parted(state, f"{theirs}attn.qkv.", f"{ours}attention.")
     sizes = {
         "hidden_size": width,
         "intermediate_size": need(state, "visual.blocks.0.mlp.fc1.weight").shape[0],
@@ -181,14 +172,21 @@ def _timm_heads(state: State, width: int) -> int:
 def _openai_blocks(state: State, theirs: str, ours: str) -> State:
     blocks: State = {}
     for i in range(_depth(state, theirs)):
-        for a, b in _BLOCK.items():
-            for part in ("weight", "bias"):
-                blocks[f"{ours}{i}.{b}.{part}"] = need(state, f"{theirs}{i}.{a}.{part}")
-        for part in ("weight", "bias"):
-            parted = need(state, f"{theirs}{i}.attn.in_proj_{part}").chunk(3)
-            for name, value in zip("qkv", parted, strict=True):
-                blocks[f"{ours}{i}.self_attn.{name}_proj.{part}"] = value
+        blocks |= _renamed(state, _BLOCK, f"{theirs}{i}.", f"{ours}{i}.")
+        blocks |= _parted(state, f"{theirs}{i}.attn.in_proj_", f"{ours}{i}.self_attn.")
     return blocks
+
+
+def _renamed(state: State, names: Mapping[str, str], theirs: str = "", ours: str = "") -> State:
+    """Weight and bias of each part under its new name."""
+    pairs = [(a, b, part) for a, b in names.items() for part in ("weight", "bias")]
+    return {f"{ours}{b}.{part}": need(state, f"{theirs}{a}.{part}") for a, b, part in pairs}
+
+
+def _parted(state: State, theirs: str, ours: str) -> State:
+    """The projections of queries, keys and values, which stand in one tensor there."""
+    whole = {part: need(state, theirs + part).chunk(3) for part in ("weight", "bias")}
+    return {f"{ours}{name}_proj.{part}": whole[part][i] for part in whole for i, name in enumerate("qkv")}
 
 
 def _depth(state: State, prefix: str) -> int:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError, MissingExtraError, one_line
+from equipoise.errors import InputError, MissingExtraError
 from equipoise.models.folders import refuse_pickle
-from equipoise.models.runtime import from_transformers, quiet, silenced
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet, silenced, unbroken
 from equipoise.models.trust import OnDisk, check_built, check_folder, check_sizes, on_disk, read_settings
 
 __all__ = [
@@ -95,27 +95,24 @@ def weights_of(folder: Path, index: dict[str, Any], *, allow_pickle: bool) -> li
 def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
     """The pipeline as ``diffusers`` loads it, from safetensors where it is ``safe``."""
     import diffusers
-    from safetensors import SafetensorError
 
     how = {"dtype": dtype, "local_files_only": True, "use_safetensors": True if safe else None}
-    try:
+    with in_one_sentence(f"{folder}: cannot be loaded as {family}"), unbroken(folder):
         check_parts(folder)
         parts = whole_parts(folder, how)
         return getattr(diffusers, family).from_pretrained(folder, trust_remote_code=False, **how, **parts)
-    except SafetensorError as error:
-        raise InputError(f"{folder}: damaged or cut off ({one_line(error)}); download it again") from error
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        raise InputError(f"{folder}: cannot be loaded as {family}: {one_line(error)}") from error
+
+
+def _models(folder: Path) -> Iterator[tuple[Path, list[Any]]]:
+    """The folder of each model in a pipeline, and what the index says of it."""
+    for part, value in index_of(folder).items():
+        if not part.startswith("_") and isinstance(value, list) and (folder / part / "config.json").is_file():
+            yield folder / part, value
 
 
 def check_parts(folder: Path) -> None:
     """Refuse a pipeline one of whose models is larger than its weights."""
-    for part, value in index_of(folder).items():
-        home = folder / part
-        if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
-            continue
+    for home, value in _models(folder):
         files = sorted(home.glob("*.safetensors")) or sorted(home.glob("*.bin"))
         check_built(home, lambda home=home, value=value: _empty(home, value), on_disk(files))
 
@@ -123,11 +120,8 @@ def check_parts(folder: Path) -> None:
 def whole_parts(folder: Path, how: dict[str, Any]) -> dict[str, Any]:
     """The models of a pipeline by their part; refuses one that lacks weights, which would be random and never told."""
     parts: dict[str, Any] = {}
-    for part, value in index_of(folder).items():
-        home = folder / part
-        if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
-            continue
-        parts[part], report = _class_of(value).from_pretrained(
+    for home, value in _models(folder):
+        parts[home.name], report = _class_of(value).from_pretrained(
             home, trust_remote_code=False, output_loading_info=True, **how
         )
         missing = sorted(report["missing_keys"])

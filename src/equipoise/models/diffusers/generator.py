@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError
 from equipoise.models.diffusers.folders import (
     CAN,
     GENERATION,
@@ -32,7 +33,14 @@ from equipoise.models.diffusers.folders import (
 )
 from equipoise.models.folders import find_folder, key_of
 from equipoise.models.images import rgb_images
-from equipoise.models.runtime import ModelSettings, fitting_settings, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import (
+    ModelSettings,
+    fitting_settings,
+    in_batches,
+    in_one_sentence,
+    torch_device,
+    torch_dtype,
+)
 
 __all__ = ["DiffusersGenerator", "fitted", "from_diffusers", "open_pipeline", "seed_of"]
 
@@ -64,13 +72,8 @@ def from_diffusers(rest: str, *, kind: str = "generator", **options: Any) -> Dif
 def open_pipeline(folder: Path, *, name: str, **options: Any) -> DiffusersGenerator:
     """The generator in ``folder``; ``options`` are those of :class:`~equipoise.models.runtime.ModelSettings`."""
     settings = ModelSettings(**{"batch_size": _BATCH} | options)
-    try:
+    with in_one_sentence(f"{folder}: cannot be loaded as a pipeline", ImportError):
         return DiffusersGenerator(folder, name=name, settings=settings)
-    except (InputError, MemoryError, ImportError):
-        raise
-    except Exception as error:  # settings that no one foresaw: whatever it is, the folder is at fault
-        reason = one_line(error)
-        raise InputError(f"{folder}: cannot be loaded as a pipeline: {reason}") from error
 
 
 class DiffusersGenerator:
@@ -144,18 +147,16 @@ class DiffusersGenerator:
         self._needs("generate_set")
         own = self._told(guidance=guidance, steps=steps)
         with silent(), fitting_settings(self.name):
-            arrays = attention.run_set(
+            return attention.run_set(
                 self.pipeline,
                 _texts("prompts", prompts),
                 seed=seed,
                 share=share,
                 inject=inject,
-                guidance=own["guidance_scale"],
-                steps=own["num_inference_steps"],
                 blend=blend,
                 sampler=sampler,
+                **own,
             )
-        return list(arrays)
 
     def edit(
         self,
@@ -216,7 +217,7 @@ class DiffusersGenerator:
         return f"<{type(self).__name__} {self.name} ({self.key})>"
 
     def __reduce__(self) -> Any:
-        return _reopened, (str(self.folder.absolute()), self.name, asdict(self.settings))
+        return partial(open_pipeline, name=self.name, **asdict(self.settings)), (self.folder.absolute(),)
 
     def _needs(self, what: str) -> None:
         if what not in self.can:
@@ -335,7 +336,3 @@ def _mask(mask: Any, image: Image.Image, place: int) -> Image.Image:
 
 def _joined(batches: list[list[Image.Image]]) -> list[Image.Image]:
     return [image for batch in batches for image in batch]
-
-
-def _reopened(folder: str, name: str, options: dict[str, Any]) -> DiffusersGenerator:
-    return open_pipeline(Path(folder), name=name, **options)

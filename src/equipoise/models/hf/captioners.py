@@ -19,7 +19,15 @@ from equipoise.errors import InputError, one_line
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
 from equipoise.models.hf.checkpoint import image_processor, placed, reopening, stock_model, tokenizer, writing_settings
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.runtime import (
+    ModelSettings,
+    from_transformers,
+    in_batches,
+    in_one_sentence,
+    quiet,
+    torch_device,
+    torch_dtype,
+)
 from equipoise.registry import Registry
 
 __all__ = [
@@ -89,7 +97,6 @@ class ClipCap:
 
 def mapper(weights: dict[str, Any], width: int) -> Any:
     """The network from CLIP's vector (n, d) to a prefix (n, length, width), whose form the weights' names show."""
-    import torch
     from torch import nn
 
     if "prefix_const" in weights:
@@ -106,11 +113,8 @@ def mapper(weights: dict[str, Any], width: int) -> Any:
         return nn.Sequential(linear, nn.Unflatten(1, (-1, width)))
     else:
         raise InputError(f"a mapper of another form than ClipCap's: {', '.join(sorted(weights)[:4])}")
-    try:
-        with torch.no_grad():
-            network.load_state_dict(weights, strict=True)
-    except RuntimeError as error:
-        raise InputError(f"the mapper's weights do not fit: {' '.join(str(error).split())[:300]}") from error
+    with in_one_sentence("the mapper's weights do not fit"):
+        network.load_state_dict(weights, strict=True)
     return network
 
 
@@ -396,10 +400,8 @@ class ImageTextToText:
         given = placed(inputs, self.device, self.dtype)
         with torch.inference_mode():
             ids = self.model.generate(**given, **({"max_new_tokens": _NEW_TOKENS} | options))
-        return [text.strip() for text in self._decoded(_new_tokens(ids, given.get("input_ids")))]
-
-    def _decoded(self, ids: Any) -> list[str]:
-        return list(self.processor.batch_decode(ids, skip_special_tokens=True))
+        new = _new_tokens(ids, given.get("input_ids"))
+        return [text.strip() for text in self.processor.batch_decode(new, skip_special_tokens=True)]
 
 
 def _new_tokens(ids: Any, asked: Any) -> Any:

@@ -18,8 +18,11 @@ from equipoise.models.runtime import (
     fitting_settings,
     from_transformers,
     in_batches,
+    in_one_sentence,
+    quiet,
     torch_device,
     torch_dtype,
+    unbroken,
 )
 from equipoise.models.trust import check_built, on_disk
 
@@ -28,6 +31,7 @@ __all__ = [
     "image_processor",
     "opened_as",
     "placed",
+    "refuse_others",
     "reopening",
     "stock_model",
     "tokenizer",
@@ -42,12 +46,8 @@ Opener = Callable[..., Any]
 
 def opened_as(what: str, opener: Opener, checkpoint: Checkpoint, *, name: str, **options: Any) -> Any:
     """What ``opener`` makes of a checkpoint; whatever goes wrong is an InputError that names the folder."""
-    try:
+    with in_one_sentence(f"{checkpoint.folder}: cannot be loaded as {what}"):
         return opener(checkpoint, name=name, **options)
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings that no one foresaw: whatever it is, the folder is at fault
-        raise InputError(f"{checkpoint.folder}: cannot be loaded as {what}: {one_line(error)}") from error
 
 
 def reopening(opener: Opener, checkpoint: Checkpoint, name: str, options: dict[str, Any]) -> Any:
@@ -79,6 +79,19 @@ class CheckpointAdapter:
         self.settings = settings or ModelSettings()
         self.device = torch_device(self.settings.device)
         self.dtype = torch_dtype(self.settings.dtype, self.device)
+
+    def _loaded(self, model_class: str, *, images: bool = False, texts: bool = False, **parts: Any) -> Any:
+        """The stock model of the checkpoint; its image processor and its tokenizer are kept where they are needed."""
+        if images:
+            self.checkpoint.needs_images()
+        if texts:
+            self.checkpoint.needs_texts()
+        with quiet():
+            if images:
+                self.processor = image_processor(self.checkpoint)
+            if texts:
+                self.words = tokenizer(self.checkpoint)
+            return stock_model(self.checkpoint, model_class, **parts)
 
     def _take(self, model: Any, *preprocessing: Any) -> None:
         """Keep ``model`` where it runs; its weights, its settings and the ``preprocessing`` make the key."""
@@ -135,15 +148,20 @@ class CheckpointAdapter:
         return cls(checkpoint, name=name, settings=ModelSettings(**options))
 
 
+def refuse_others(checkpoint: Checkpoint, known: str, what: str) -> None:
+    """Refuse a model whose type is not among those that ``transformers`` lists under the name ``known``."""
+    from_transformers("PreTrainedModel")
+    from transformers.models.auto import modeling_auto
+
+    if checkpoint.model_type not in getattr(modeling_auto, known):
+        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not {what}")
+
+
 def image_processor(checkpoint: Checkpoint) -> Any:
     """The checkpoint's own image processor in its Pillow form, which needs no torchvision."""
     auto = from_transformers("AutoImageProcessor")
-    try:
+    with in_one_sentence(f"{checkpoint.folder}: its image processor cannot be made"):
         return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True, trust_remote_code=False)
-    except MemoryError:
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        raise InputError(f"{checkpoint.folder}: its image processor cannot be made: {one_line(error)}") from error
 
 
 def without_padding(part: Any) -> Any:
@@ -194,9 +212,8 @@ def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | No
     ``parts`` are arguments of the class that say which parts to make, such as ``add_pooling_layer``.
     """
     import torch
-    from safetensors import SafetensorError
 
-    try:
+    with in_one_sentence(f"{checkpoint.folder}: cannot be loaded as {model_class}"), unbroken(checkpoint.weights[0]):
         loader = from_transformers(model_class)
         check_built(checkpoint.folder, lambda: _empty(loader, checkpoint.folder, parts), on_disk(checkpoint.weights))
         model, report = loader.from_pretrained(
@@ -210,14 +227,6 @@ def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | No
             ignore_mismatched_sizes=True,  # reported, and refused below with their names
             **parts,
         )
-    except SafetensorError as error:
-        raise InputError(
-            f"{checkpoint.weights[0]}: damaged or cut off ({one_line(error)}); download it again"
-        ) from error
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # settings of the wrong type fail in every way there is
-        raise InputError(f"{checkpoint.folder}: cannot be loaded as {model_class}: {one_line(error)}") from error
     missing = sorted(report["missing_keys"])
     wrong = sorted(str(key) for key in report.get("mismatched_keys", ()))
     if missing or wrong:

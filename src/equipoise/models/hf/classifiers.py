@@ -13,7 +13,7 @@ A backbone is one :class:`Backbone` here (or in another package) and one line in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model
+from equipoise.models.hf.checkpoint import CheckpointAdapter, refuse_others
 from equipoise.models.hf.families import family_of
 from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Answers
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
+from equipoise.models.runtime import ModelSettings, in_batches
 
-__all__ = ["INDEPENDENT", "Backbone", "BackboneEncoder", "ImageClassifier", "heads_of"]
+__all__ = ["INDEPENDENT", "Backbone", "BackboneEncoder", "EncoderAdapter", "ImageClassifier", "heads_of"]
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,14 @@ CONVNEXT = Backbone("ConvNextModel", pooled=True)
 RESNET = Backbone("ResNetModel", pooled=True)
 
 
-class BackboneEncoder(CheckpointAdapter):
-    """A backbone asked for unit vectors of images; see :class:`~equipoise.models.protocols.Encoder`."""
+class EncoderAdapter(CheckpointAdapter):
+    """What encoders have in common: unit vectors of what ``_image_batch`` and ``_text_batch`` make of a batch."""
 
     logit_scale = 1.0
-    reads_texts = False
 
-    def __init__(
-        self, checkpoint: Checkpoint, how: Backbone, *, name: str, settings: ModelSettings | None = None
-    ) -> None:
-        checkpoint.needs_images()
+    def __init__(self, checkpoint: Checkpoint, how: Any, *, name: str, settings: ModelSettings | None = None) -> None:
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.processor = image_processor(checkpoint)
-            model = stock_model(checkpoint, how.model_class, **how.parts)
         self._how = how
-        self._take(model, self.processor.to_dict(), how.pooled)
 
     @classmethod
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
@@ -80,8 +72,41 @@ class BackboneEncoder(CheckpointAdapter):
 
     def encode_images(self, images: Sequence[Any]) -> Vectors:
         """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
-        batches = self._unit_vectors(self._batch, rgb_images(images))
+        return self._vectors(self._image_batch, rgb_images(images))
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """(m, d) unit vectors of m texts."""
+        if isinstance(texts, str):
+            raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
+        return self._vectors(self._text_batch, list(texts))
+
+    @property
+    def dim(self) -> int:
+        """The length of a vector."""
+        return int(self.encode_texts(["a"]).shape[1])
+
+    def _vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> Vectors:
+        batches = self._unit_vectors(run, items)
         return np.concatenate(batches) if batches else np.zeros((0, self.dim), np.float32)
+
+    def _image_batch(self, images: Sequence[Any]) -> Any:
+        raise NotImplementedError
+
+    def _text_batch(self, texts: Sequence[str]) -> Any:
+        raise NotImplementedError
+
+
+class BackboneEncoder(EncoderAdapter):
+    """A backbone asked for unit vectors of images; see :class:`~equipoise.models.protocols.Encoder`."""
+
+    reads_texts = False
+
+    def __init__(
+        self, checkpoint: Checkpoint, how: Backbone, *, name: str, settings: ModelSettings | None = None
+    ) -> None:
+        super().__init__(checkpoint, how, name=name, settings=settings)
+        model = self._loaded(how.model_class, images=True, **how.parts)
+        self._take(model, self.processor.to_dict(), how.pooled)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Refused: the model knows no words."""
@@ -95,7 +120,7 @@ class BackboneEncoder(CheckpointAdapter):
         """The length of a vector."""
         return int(self.encode_images([np.zeros((8, 8, 3), np.uint8)]).shape[1])
 
-    def _batch(self, images: Sequence[Any]) -> Any:
+    def _image_batch(self, images: Sequence[Any]) -> Any:
         pixels = processed(self.processor, images)["pixel_values"]
         outputs = self.model(**self._placed({"pixel_values": pixels}))
         return outputs.pooler_output.flatten(1) if self._how.pooled else outputs.last_hidden_state[:, 0]
@@ -109,12 +134,9 @@ class ImageClassifier(CheckpointAdapter):
     """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
-        _refuse_other_models(checkpoint)
-        checkpoint.needs_images()
+        refuse_others(checkpoint, "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "an image classifier")
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.processor = image_processor(checkpoint)
-            model = stock_model(checkpoint, "AutoModelForImageClassification")
+        model = self._loaded("AutoModelForImageClassification", images=True)
         self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
         n_outputs = sum(len(places) for _, places in self.heads.values())
         # one output says how sure it is of its label; a softmax over it alone would always be 1
@@ -208,11 +230,3 @@ def heads_of(labels: dict[int, str]) -> dict[str, tuple[tuple[str, ...], list[in
         values.append(value)
         places.append(place)
     return {head: (tuple(values), places) for head, (values, places) in heads.items()}
-
-
-def _refuse_other_models(checkpoint: Checkpoint) -> None:
-    from_transformers("AutoModelForImageClassification")
-    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
-
-    if checkpoint.model_type not in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
-        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not an image classifier")

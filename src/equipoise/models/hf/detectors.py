@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model
+from equipoise.models.hf.checkpoint import CheckpointAdapter
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, rgb_images
 from equipoise.models.protocols import Detections
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches
 
 __all__ = [
     "NOTHING",
@@ -41,11 +41,8 @@ class BoxSegmenter(CheckpointAdapter):
     labels = ()
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
-        checkpoint.needs_images()
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.processor = image_processor(checkpoint)
-            model = stock_model(checkpoint, "SamModel")
+        model = self._loaded("SamModel", images=True)
         self._take(model, self.processor.to_dict())
 
     def outline(self, image: Any, boxes: Sequence[Sequence[float]]) -> NDArray[np.bool_]:
@@ -109,11 +106,8 @@ class ObjectDetector(CheckpointAdapter):
     """A part of the key: boxes that are kept from padded batches are not these."""
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
-        checkpoint.needs_images()
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.processor = image_processor(checkpoint)
-            model = stock_model(checkpoint, self._model_class)
+        model = self._loaded(self._model_class, images=True)
         self._names = {int(i): str(label) for i, label in model.config.id2label.items()}
         self.labels = tuple(label for label in self._names.values() if label.lower() not in NOTHING)
         self._take(model, self.processor.to_dict(), *self._batching)

@@ -8,26 +8,23 @@ poolings and further layers are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
+from typing import Any
 
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import (
-    CheckpointAdapter,
     image_processor,
     stock_model,
     tokenizer,
     tokenizer_settings,
 )
-from equipoise.models.hf.classifiers import Backbone, BackboneEncoder
+from equipoise.models.hf.classifiers import Backbone, BackboneEncoder, EncoderAdapter
 from equipoise.models.hf.families import EncoderFamily, TokenIds, context_length, family_of
-from equipoise.models.images import processed, rgb_images
+from equipoise.models.images import processed
 from equipoise.models.runtime import ModelSettings, quiet
 from equipoise.models.trust import read_settings
 
@@ -45,7 +42,7 @@ def encoder(
     return adapter.opened(checkpoint, name=name, **options)
 
 
-class HuggingFaceEncoder(CheckpointAdapter):
+class HuggingFaceEncoder(EncoderAdapter):
     """A dual encoder of ``transformers``, asked for unit vectors; see :class:`~equipoise.models.protocols.Encoder`.
 
     Images go through the checkpoint's own processor once, in its Pillow form. Texts longer than ``context`` tokens
@@ -57,7 +54,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
     ) -> None:
         checkpoint.needs_images()
         checkpoint.needs_texts()
-        super().__init__(checkpoint, name=name, settings=settings)
+        super().__init__(checkpoint, how, name=name, settings=settings)
         with quiet():
             self.processor = image_processor(checkpoint)
             words = how.tokenizer(tokenizer(checkpoint))
@@ -68,29 +65,13 @@ class HuggingFaceEncoder(CheckpointAdapter):
             )
         self.logit_scale = how.scale(model)  # before 16 bits round it
         self.tokens = TokenIds(words, context_length(words, model.config, how.context), how.padding, how.masked)
-        self._how = how
         reading = [self.tokens.context, how.padding, how.masked]
         self._take(model, self.processor.to_dict(), tokenizer_settings(words), reading)
-
-    @classmethod
-    def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
-        """The encoder of a checkpoint of a known family."""
-        return cls(checkpoint, family_of(checkpoint), name=name, settings=ModelSettings(**options))
 
     @property
     def context(self) -> int:
         """The most tokens of a text, start and end included."""
         return self.tokens.context
-
-    def encode_images(self, images: Sequence[Any]) -> Vectors:
-        """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
-        return self._vectors(self._image_batch, rgb_images(images))
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """(m, d) unit vectors of m texts."""
-        if isinstance(texts, str):
-            raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
-        return self._vectors(self._text_batch, list(texts))
 
     def _image_batch(self, images: Sequence[Any]) -> Any:
         # The processor alone, and with one size: its processor class may carry defaults of other checkpoints.
@@ -99,15 +80,6 @@ class HuggingFaceEncoder(CheckpointAdapter):
 
     def _text_batch(self, texts: Sequence[str]) -> Any:
         return self._how.texts(self.model, self._placed(self.tokens(texts)))
-
-    def _vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> Vectors:
-        batches = self._unit_vectors(run, items)
-        return np.concatenate(batches) if batches else np.zeros((0, self.dim), np.float32)
-
-    @property
-    def dim(self) -> int:
-        """The length of a vector."""
-        return int(self.encode_texts(["a"]).shape[1])
 
 
 _POOLING = "1_Pooling/config.json"
@@ -143,38 +115,20 @@ ALBERT = SentenceFamily("AlbertModel", _PLAIN)
 DISTILBERT = SentenceFamily("DistilBertModel")
 
 
-class SentenceEncoder(CheckpointAdapter):
+class SentenceEncoder(EncoderAdapter):
     """A text encoder asked for unit vectors of texts; see :class:`~equipoise.models.protocols.Encoder`."""
-
-    logit_scale = 1.0
-    reads_images = False
 
     def __init__(
         self, checkpoint: Checkpoint, how: SentenceFamily, *, name: str, settings: ModelSettings | None = None
     ) -> None:
-        checkpoint.needs_texts()
-        super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.words = tokenizer(checkpoint)
-            model = stock_model(checkpoint, how.model_class, **dict(how.parts))
+        super().__init__(checkpoint, how, name=name, settings=settings)
+        model = self._loaded(how.model_class, texts=True, **how.parts)
         longest = int(getattr(model.config, "max_position_embeddings", 512))
         # these count positions from behind their padding index
         longest -= int(getattr(model.config, "pad_token_id", 0) or 0) + 1 if how.model_class in _OFFSET else 0
         self.reading = reading_of(checkpoint)
         self.context = min(int(self.words.model_max_length), longest, self.reading.longest or longest)
         self._take(model, tokenizer_settings(self.words), self.context, asdict(self.reading))
-
-    @classmethod
-    def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
-        """The encoder of a checkpoint of a known family."""
-        return cls(checkpoint, family_of(checkpoint), name=name, settings=ModelSettings(**options))
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """(m, d) unit vectors of m texts."""
-        if isinstance(texts, str):
-            raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
-        batches = self._unit_vectors(self._batch, list(texts))
-        return np.concatenate(batches) if batches else np.zeros((0, self.dim), np.float32)
 
     def encode_images(self, images: Sequence[Any]) -> Vectors:
         """Refused: the model sees nothing."""
@@ -183,12 +137,7 @@ class SentenceEncoder(CheckpointAdapter):
             "encoder, such as hf:openai/clip-vit-base-patch32"
         )
 
-    @property
-    def dim(self) -> int:
-        """The length of a vector."""
-        return int(self.encode_texts(["a"]).shape[1])
-
-    def _batch(self, texts: Sequence[str]) -> Any:
+    def _text_batch(self, texts: Sequence[str]) -> Any:
         read = [self.reading.prefix + text for text in texts]
         read = [text.lower() for text in read] if self.reading.lower_case else read
         tokens = self.words(read, padding=True, truncation=True, max_length=self.context, return_tensors="pt")

@@ -12,8 +12,8 @@ import numpy as np
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer, tokenizer_settings
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
+from equipoise.models.hf.checkpoint import CheckpointAdapter, refuse_others, tokenizer_settings
+from equipoise.models.runtime import ModelSettings, in_batches
 
 __all__ = ["MaskFiller", "check_sampling", "drawn_place", "generator_for"]
 
@@ -22,12 +22,9 @@ class MaskFiller(CheckpointAdapter):
     """A masked language model; see :class:`~equipoise.models.protocols.Filler`."""
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
-        _refuse_other_models(checkpoint)
-        checkpoint.needs_texts()
+        refuse_others(checkpoint, "MODEL_FOR_MASKED_LM_MAPPING_NAMES", "a masked language model")
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.words = tokenizer(checkpoint)
-            model = stock_model(checkpoint, "AutoModelForMaskedLM")
+        model = self._loaded("AutoModelForMaskedLM", texts=True)
         if self.words.mask_token is None:
             raise InputError(f"{checkpoint.folder}: its tokenizer has no mask token, so no word can be asked for")
         self.mask: str = self.words.mask_token
@@ -46,7 +43,11 @@ class MaskFiller(CheckpointAdapter):
         for text in texts:
             if text.count(self.mask) != 1:
                 raise InputError(f"{text!r} holds {self.mask} {text.count(self.mask)} times; it must stand there once")
-        batches = in_batches(lambda batch: self._filled(batch, top), list(texts), self.settings.batch_size)
+
+        def filled(batch: Sequence[str]) -> list[list[tuple[str, float]]]:
+            return [self._best(row, top) for row in self._at_mask(batch)]
+
+        batches = in_batches(filled, list(texts), self.settings.batch_size)
         return [row for batch in batches for row in batch]
 
     def sample(
@@ -84,8 +85,8 @@ class MaskFiller(CheckpointAdapter):
         pieces is refused.
         """
         places = [self._places(word) for word in words]
-        rows = in_batches(self._all_shares, list(texts), self.settings.batch_size)
-        together = np.concatenate(rows) if rows else np.zeros((0, len(self.words)), np.float32)
+        rows = in_batches(self._at_mask, list(texts), self.settings.batch_size)
+        together = np.concatenate([row.numpy() for row in rows]) if rows else np.zeros((0, len(self.words)), np.float32)
         return np.stack([together[:, some].sum(axis=1) for some in places], axis=1).astype(np.float32)
 
     def _places(self, word: str) -> list[int]:
@@ -98,12 +99,6 @@ class MaskFiller(CheckpointAdapter):
         if not word or not places:
             raise InputError(f"{self.name} has no single token for {word!r}, so it cannot say how likely it is")
         return places
-
-    def _all_shares(self, texts: Sequence[str]) -> Vectors:
-        return np.asarray(self._at_mask(texts).numpy(), dtype=np.float32)
-
-    def _filled(self, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
-        return [self._best(row, top) for row in self._at_mask(texts)]
 
     def _at_mask(self, texts: Sequence[str]) -> Any:
         """(n, vocabulary) probabilities where the mask is."""
@@ -167,13 +162,3 @@ def drawn_place(shares: Any, temperature: float, top_k: int, rng: np.random.Gene
     best = best[shares[best] > 0]
     weights = (np.asarray(shares[best], np.float64) / float(shares[best[0]])) ** (1 / temperature)
     return int(rng.choice(best, p=weights / weights.sum()))
-
-
-def _refuse_other_models(checkpoint: Checkpoint) -> None:
-    from_transformers("AutoModelForMaskedLM")
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-    if checkpoint.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise InputError(
-            f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not a masked language model"
-        )

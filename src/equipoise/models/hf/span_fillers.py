@@ -9,9 +9,9 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer, tokenizer_settings
+from equipoise.models.hf.checkpoint import CheckpointAdapter, tokenizer_settings
 from equipoise.models.hf.fillers import MaskFiller, check_sampling, drawn_place, generator_for
-from equipoise.models.runtime import ModelSettings, in_batches, quiet
+from equipoise.models.runtime import ModelSettings, in_batches
 
 __all__ = ["FAMILIES", "SpanFiller", "filler"]
 
@@ -37,11 +37,8 @@ class SpanFiller(CheckpointAdapter):
     mask = _MASK
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
-        checkpoint.needs_texts()
         super().__init__(checkpoint, name=name, settings=settings)
-        with quiet():
-            self.words = tokenizer(checkpoint)
-            model = stock_model(checkpoint, "AutoModelForSeq2SeqLM")
+        model = self._loaded("AutoModelForSeq2SeqLM", texts=True)
         self._marks = [self.words.convert_tokens_to_ids(f"<extra_id_{n}>") for n in range(100)]
         if self._marks[0] in (None, self.words.unk_token_id):
             raise InputError(f"{checkpoint.folder}: its tokenizer has no <extra_id_0>, so no word can be asked for")

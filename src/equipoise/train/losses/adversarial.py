@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from equipoise.errors import InputError
-from equipoise.train.losses import Head, LabelBatch, row_losses
+from equipoise.train.losses import LabelBatch
+from equipoise.train.losses.weighted import Plain
 from equipoise.train.processes import Processes
 
 __all__ = ["Adversarial"]
 
 
-class Adversarial:
+class Adversarial(Plain):
     """The plain loss and ``weight`` times that of the adversary, whose gradient is reversed on its way down."""
-
-    copies = 1
 
     def __init__(self, weight: float = 1.0, hidden: int = 64) -> None:
         if weight < 0 or hidden < 1:
             raise InputError("the adversary's weight is at least 0 and it has at least 1 hidden unit")
         self.weight, self.hidden = weight, hidden
-        self.n_groups = 0
-
-    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
-        """How many groups it must tell apart."""
-        self.n_groups = n_groups
 
     def module(self, width: int) -> Any:
         """The adversary."""
@@ -42,8 +32,7 @@ class Adversarial:
         """Both losses; the adversary is not asked about rows without a group."""
         from torch.nn.functional import cross_entropy
 
-        losses = row_losses(batch, batch.logits)
-        total = losses.sum() / processes.total(len(losses))
+        total = super().loss(batch, module, processes)
         known = batch.groups >= 0
         asked = processes.total(float(known.sum()))
         if not asked:

@@ -13,23 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.train.losses import Head, LabelBatch, row_losses
+from equipoise.train.losses.weighted import Plain
 from equipoise.train.processes import Processes
 
 __all__ = ["DomainIndependent"]
 
 
-class DomainIndependent:
+class DomainIndependent(Plain):
     """The plain loss of each row's own classifier; rows without a group teach their average."""
-
-    copies = 1
 
     def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
         """How many classifiers there are."""
         self.copies = n_groups
-
-    def module(self, width: int) -> Any:
-        """None is needed."""
-        return None
 
     def loss(self, batch: LabelBatch, module: Any, processes: Processes) -> Any:
         """The mean of the rows' losses."""

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from equipoise.errors import InputError
-from equipoise.train.losses import Head, LabelBatch, row_losses
+from equipoise.train.losses import LabelBatch, row_losses
+from equipoise.train.losses.weighted import Plain
 from equipoise.train.processes import Processes
 
 __all__ = ["GroupDRO"]
 
 
-class GroupDRO:
+class GroupDRO(Plain):
     """The loss is the sum of q_g times the mean loss of group g; q_g grows by exp(step * loss_g), and adds up to 1."""
-
-    copies = 1
 
     def __init__(self, step: float = 0.01) -> None:
         if step <= 0:
             raise InputError(f"step = {step}: a number above 0 is expected, such as 0.01")
         self.step = step
-        self.n_groups = 0
-
-    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
-        """How many groups there are."""
-        self.n_groups = n_groups
 
     def module(self, width: int) -> Any:
         """The weights of the groups, which are kept with the checkpoint."""

@@ -19,12 +19,14 @@ class Plain:
     """Every row counts the same (empirical risk minimisation)."""
 
     copies = 1
+    n_groups = 0
     gamma = 0.0
     weights: NDArray[np.float64] | None = None
     """(g,) what a row of each group counts; their mean over the rows is 1."""
 
     def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
-        """Nothing to learn from them."""
+        """How many groups there are."""
+        self.n_groups = n_groups
 
     def module(self, width: int) -> Any:
         """None is needed."""

@@ -24,11 +24,19 @@ from equipoise.text import Lexicon
 from equipoise.train.losses.equalizer import WEIGHTS, Equalizer, group_tokens, without_people
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
-from equipoise.train.task import Inputs, Row, drawn_texts, fresh_model, save_stock
+from equipoise.train.task import (
+    IGNORED,
+    Inputs,
+    Row,
+    drawn_texts,
+    fresh_model,
+    mean_cross_entropy,
+    padded_tokens,
+    save_stock,
+)
 
 __all__ = ["CaptionerTask"]
 
-_IGNORED = -100
 _FORMS = ("vision-encoder-decoder", "clipcap", "blip-2")
 
 
@@ -136,16 +144,10 @@ class CaptionerTask:
 
     def token_inputs(self, texts: Sequence[str]) -> Inputs:
         """(n, length) tokens of each caption between its start and its end, and which are there."""
-        import torch
-
         if self.is_prefix:
             texts = [text if text.endswith(self.stop) else text + self.stop for text in texts]
-        ids = [self._ids(text) for text in texts]
-        longest = max(map(len, ids))
         pad = self.end if isinstance(self.end, int) else self.end[0]
-        tokens = torch.tensor([row + [pad] * (longest - len(row)) for row in ids])
-        there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
-        return {"tokens": tokens, "there": there}
+        return padded_tokens([self._ids(text) for text in texts], pad)
 
     def _hidden(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Pixels of the pictures without their people, and in which of them there was anybody."""
@@ -160,17 +162,13 @@ class CaptionerTask:
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
         """The cross-entropy of each next token, averaged over the tokens of the whole batch, or the Equalizer's."""
-        from torch.nn.functional import cross_entropy
-
         tokens, there = inputs["tokens"], inputs["there"]
         logits = self.logits(model, inputs)
         wanted, there_too = (tokens, there) if self.is_prefix else (tokens[:, 1:], there[:, 1:])
         if self.form == "equalizer":
             hidden = self.logits(model, {**inputs, "pixels": inputs["hidden"]})
             return self.equalizer.loss(logits, hidden, wanted, there_too, inputs["peopled"], processes)
-        labels = wanted.masked_fill(there_too == 0, _IGNORED)
-        summed = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
-        return summed / processes.total(float(there_too.sum()))
+        return mean_cross_entropy(logits, wanted.masked_fill(there_too == 0, IGNORED), processes)
 
     def logits(self, model: Any, inputs: Inputs) -> Any:
         """(n, t, vocabulary) what is expected at every place of the caption after its start."""

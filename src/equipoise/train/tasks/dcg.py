@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,9 @@ from equipoise.models.runtime import quiet
 from equipoise.text.english.hiding import with_hidden_words
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
-from equipoise.train.task import Inputs, Row, fresh_model
+from equipoise.train.task import IGNORED, Inputs, Row, forget_origin, fresh_model, mean_cross_entropy, padded_tokens
 
 __all__ = ["DebiasingTask"]
-
-_IGNORED = -100
 
 
 class DebiasingTask:
@@ -76,22 +73,14 @@ class DebiasingTask:
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """The caption that is read with some words hidden, the picture, and the tokens of the original."""
-        import torch
-
         pairs = [self._pair(row, step) for row in rows]
         read = inputs_of(
             self.processor, self.words, [row["image"] for row in rows], [text for text, _ in pairs], self.reader
         )
-        ids = [self._ids(original) for _, original in pairs]
-        longest = max(map(len, ids))
-        tokens = torch.tensor([row + [self.end] * (longest - len(row)) for row in ids])
-        there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
-        return {"read": read, "tokens": tokens, "there": there}
+        return {"read": read, **padded_tokens([self._ids(original) for _, original in pairs], self.end)}
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
         """The cross-entropy of each next token of the originals, averaged over the tokens of the whole batch."""
-        from torch.nn.functional import cross_entropy
-
         tokens, there = inputs["tokens"], inputs["there"]
         seen, mask = encoded(model, dict(inputs["read"]))
         out = model(
@@ -100,19 +89,13 @@ class DebiasingTask:
             decoder_input_ids=tokens[:, :-1],
             decoder_attention_mask=there[:, :-1],
         )
-        labels = tokens[:, 1:].masked_fill(there[:, 1:] == 0, _IGNORED)
-        summed = cross_entropy(
-            out.logits.flatten(0, 1).float(), labels.flatten(), ignore_index=_IGNORED, reduction="sum"
-        )
-        return summed / processes.total(float(there[:, 1:].sum()))
+        labels = tokens[:, 1:].masked_fill(there[:, 1:] == 0, IGNORED)
+        return mean_cross_entropy(out.logits, labels, processes)
 
     def save(self, model: Any, folder: Path) -> None:
         """What :class:`~equipoise.models.hf.revisers.HuggingFaceReviser` opens."""
         save_reviser(model, folder, self.processor, self.words, self.tongue)
-        path = folder / "config.json"
-        config = json.loads(path.read_text(encoding="utf-8"))
-        config.pop("_name_or_path", None)
-        path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        forget_origin(folder)
 
     def _pair(self, row: Row, step: int) -> tuple[str, str]:
         """What is read, with words hidden, and what is to be written; both are drawn by the step and the image."""

@@ -14,11 +14,9 @@ from equipoise.models.hf.checkpoint import stock_model, tokenizer
 from equipoise.models.runtime import quiet
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
-from equipoise.train.task import Inputs, Row, drawn_texts, fresh_model, save_stock
+from equipoise.train.task import IGNORED, Inputs, Row, drawn_texts, fresh_model, mean_cross_entropy, save_stock
 
 __all__ = ["MaskedLanguageTask"]
-
-_IGNORED = -100
 
 
 class MaskedLanguageTask:
@@ -56,7 +54,7 @@ class MaskedLanguageTask:
         texts = drawn_texts(rows, self.caption, step)
         encoded = self.words(texts, padding=True, truncation=True, max_length=self.length, return_tensors="pt")
         tokens = encoded["input_ids"].clone()
-        labels = tokens.new_full(tokens.shape, _IGNORED)
+        labels = tokens.new_full(tokens.shape, IGNORED)
         special = set(self.words.all_special_ids)
         for i, row in enumerate(rows):
             rng = np.random.default_rng([step, *str(row["image_id"]).encode()])
@@ -73,12 +71,8 @@ class MaskedLanguageTask:
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
         """The cross-entropy of the guessed tokens, averaged over those of the whole batch."""
-        from torch.nn.functional import cross_entropy
-
         logits = model(input_ids=inputs["tokens"], attention_mask=inputs["there"]).logits
-        labels = inputs["labels"]
-        summed = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
-        return summed / max(1.0, processes.total(float((labels != _IGNORED).sum())))
+        return mean_cross_entropy(logits, inputs["labels"], processes)
 
     def save(self, model: Any, folder: Path) -> None:
         """Weights, settings and tokenizer."""

@@ -19,11 +19,11 @@ import pandas as pd
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.sampling import balance
 from equipoise.data.settings import fitting_all
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import image_processor
 from equipoise.models.images import processed
-from equipoise.models.runtime import from_transformers, quiet
+from equipoise.models.runtime import from_transformers, in_one_sentence, quiet
 from equipoise.models.trust import check_built, on_disk
 from equipoise.text.labels import read_labels
 from equipoise.train.losses import LOSSES, Head, LabelBatch, LabelLoss
@@ -184,7 +184,7 @@ class MultilabelTask:
         auto, config_class = from_transformers("AutoModelForImageClassification", "AutoConfig")
         n = self.fair_loss.copies * self.n_labels
         torch.manual_seed(0)
-        try:
+        with in_one_sentence(f"{checkpoint.folder}: no image classifier can be made of it"):
             config = config_class.from_pretrained(
                 checkpoint.folder, num_labels=n, local_files_only=True, trust_remote_code=False
             )
@@ -203,12 +203,6 @@ class MultilabelTask:
                 local_files_only=True,
                 trust_remote_code=False,
             )
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:  # settings of the wrong type fail in every way there is
-            raise InputError(
-                f"{checkpoint.folder}: no image classifier can be made of it: {one_line(error)}"
-            ) from error
         allowed = last_linear(model, n)
         lost = sorted(k for k in report["missing_keys"] if not str(k).startswith(allowed) and "pooler" not in str(k))
         if lost:
