@@ -234,8 +234,7 @@ def test_ray_workers_encode_the_same_batches_and_the_driver_none(
         assert options.pop("workers") == 2
         copy = pickle.loads(pickle.dumps(fn))
         made = map_table(copy, *given, **options)
-        if hasattr(copy, "encoder"):
-            batches.extend(copy.encoder.images)
+        batches.extend(copy.keep.encoder.images)
         return made
 
     monkeypatch.setattr(encoding, "map_table", in_a_worker)

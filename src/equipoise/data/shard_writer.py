@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from equipoise.data.atomic import clear_after_kill, locked, reached, write_whole
@@ -87,9 +86,7 @@ class ShardWriter:
             self._held = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         held, self._held = self._held, None
         if held is not None:
             held.close()

@@ -14,12 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.atomic import write_whole
-from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
-from equipoise.engine.asking import Asking, decoded_or_error, image_batches, kept_ids, progress_of, ray_folder
+from equipoise.engine.asking import (
+    Asking,
+    answered,
+    fill_by_ray,
+    image_batches,
+    image_name,
+    kept_ids,
+    progress_of,
+    ray_folder,
+)
 from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
 from equipoise.engine.content import image_ids, text_ids
-from equipoise.engine.mapping import map as map_table
 from equipoise.engine.store import folder_name
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
@@ -154,9 +161,9 @@ def captions(
         folder = Path(stack.enter_context(ray_folder()))
         root = Path(chosen.store) if chosen.store is not None else default_answer_root()
         chosen = replace(chosen, store=root.absolute() if chosen.keep else folder / "answers")
-        question = _Question(captioner, seed, str(chosen.store), str(opened.image_root.absolute()))
+        question = _Question(captioner, "caption", seed, chosen.store, opened.image_root.absolute())
         if chosen.engine == "ray":
-            _filled_by_ray(_Filling(question, frozenset(wanted)), opened, chosen, folder)
+            fill_by_ray(question.answers, opened, wanted, chosen, folder / "captions")
         name = str(getattr(captioner, "name", captioner.key))
         unreadable = Unreadable(opened.path, len(wanted), chosen.max_broken)
         bar = stack.enter_context(progress_of(f"captions by {name}", len(wanted), chosen))
@@ -170,69 +177,39 @@ def captions(
 
 @dataclass(frozen=True)
 class _Question:
-    """A captioner with the store before it; every batch is kept at once, for a caption takes long."""
+    """A captioner or reviser with the store before it; every batch is kept at once, for a caption takes long."""
 
-    captioner: Any
+    model: Any
+    task: str
+    """The method that is asked, ``caption`` or ``revise``."""
     seed: int
-    store_root: str = field(compare=False)
-    image_root: str = field(compare=False)
+    store_root: str | Path | None = field(compare=False)
+    image_root: str | Path = field(compare=False)
+    keep: bool = True
 
     @cached_property
     def store(self) -> AnswerStore:
-        return AnswerStore(self.store_root, f"{self.captioner.key} caption seed {self.seed}")
+        return AnswerStore(self.store_root, f"{self.model.key} {self.task} seed {self.seed}")
 
-    def answers(self, images: Sequence[Any]) -> list[str | InputError]:
-        names: list[bytes | InputError] = [self._name(image) for image in images]
-        known: dict[bytes, Any] = dict(self.store.get([name for name in names if isinstance(name, bytes)]))
-        new: dict[bytes, Any] = {}
-        for image, name in zip(images, names, strict=True):
-            if isinstance(name, bytes) and name not in known and name not in new:
-                new[name] = decoded_or_error(image, self.image_root)
-        ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
-        if ready:
-            said = list(self.captioner.caption(list(ready.values()), seed=self.seed))
-            if len(said) != len(ready):
-                raise InputError(f"{self.captioner.key} gave {len(said)} captions for {len(ready)} images")
-            answers = dict(zip(ready, map(str, said), strict=True))
-            self.store.add(answers)
-            new |= answers
-        known |= new
-        return [known[name] if isinstance(name, bytes) else name for name in names]
+    def answers(self, images: Sequence[Any], captions: Sequence[str] | None = None) -> list[str | InputError]:
+        """One answer for each image, or for each image with its caption."""
+        names = [image_name(image, self.image_root) for image in images]
+        if captions is not None:
+            pairs = zip(names, text_ids(captions), strict=True)
+            names = [name + text.tobytes() if isinstance(name, bytes) else name for name, text in pairs]
+        told = dict(zip(names, captions or (), strict=False))
 
-    def _name(self, image: Any) -> bytes | InputError:
-        try:
-            return bytes(image_ids([image], root=self.image_root)[0])
-        except InputError as error:
-            return error
+        def ask(new: dict[bytes, Any]) -> dict[bytes, str]:
+            given = [list(new.values())] if captions is None else [list(new.values()), [told[name] for name in new]]
+            said = list(getattr(self.model, self.task)(*given, seed=self.seed))
+            if len(said) != len(new):
+                raise InputError(f"{self.model.key} gave {len(said)} captions for {len(new)} images")
+            answers = dict(zip(new, map(str, said), strict=True))
+            if self.keep:
+                self.store.add(answers)
+            return answers
 
-
-@dataclass(frozen=True)
-class _Filling:
-    """What a Ray worker does: its batch goes into the store, and no row into the table."""
-
-    question: _Question
-    wanted: frozenset[str] = field(compare=False)
-
-    def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
-        images = [row["image"] for row in rows if row["image_id"] in self.wanted]
-        if images:
-            self.question.answers(images)
-        return [[] for _ in rows]
-
-
-def _filled_by_ray(filling: _Filling, table: Table, how: Asking, folder: Path) -> None:
-    map_table(
-        filling,
-        table,
-        folder / "captions",
-        columns=["image"],
-        schema=schema_for("captions"),
-        batch_size=how.batch_size,
-        max_failures=None,
-        engine="ray",
-        workers=how.workers,
-        progress=how.progress,
-    )
+        return answered(names, images, self.image_root, self.store.get if self.keep else lambda _: {}, ask)
 
 
 @dataclass(frozen=True)
@@ -263,49 +240,10 @@ def revisions(
     chosen = how or Asking()
     if chosen.engine != "local":
         raise InputError("captions are revised by the local engine; leave the engine out")
-    question = _Revision(reviser, seed, chosen, Path(root))
+    question = _Question(reviser, "revise", seed, chosen.store, root, chosen.keep)
     with progress_of(f"captions by {reviser.name}", total, chosen) as bar:
         rest = iter(items)
         while batch := list(islice(rest, chosen.batch_size)):
-            yield from zip(batch, question.answers(batch), strict=True)
+            said = question.answers([item.image for item in batch], [item.caption for item in batch])
+            yield from zip(batch, said, strict=True)
             bar.advance(len(batch))
-
-
-@dataclass(frozen=True)
-class _Revision:
-    """A reviser with the store before it."""
-
-    reviser: Any
-    seed: int
-    how: Asking
-    root: Path
-
-    @cached_property
-    def store(self) -> AnswerStore:
-        return AnswerStore(self.how.store, f"{self.reviser.key} revise seed {self.seed}")
-
-    def answers(self, items: Sequence[Asked]) -> list[str | InputError]:
-        names = [self._name(item) for item in items]
-        kept = self.how.keep
-        known: dict[bytes, Any] = dict(self.store.get([n for n in names if isinstance(n, bytes)])) if kept else {}
-        new: dict[bytes, Any] = {}
-        texts: dict[bytes, str] = {}
-        for item, name in zip(items, names, strict=True):
-            if isinstance(name, bytes) and name not in known and name not in new:
-                new[name], texts[name] = decoded_or_error(item.image, self.root), item.caption
-        ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
-        if ready:
-            said = self.reviser.revise(list(ready.values()), [texts[name] for name in ready], seed=self.seed)
-            answers = dict(zip(ready, map(str, said), strict=True))
-            if kept:
-                self.store.add(answers)
-            new |= answers
-        known |= new
-        return [known[name] if isinstance(name, bytes) else name for name in names]
-
-    def _name(self, item: Asked) -> bytes | InputError:
-        try:
-            image = image_ids([item.image], root=self.root)[0].tobytes()
-        except InputError as error:
-            return error
-        return bytes(image + text_ids([item.caption])[0].tobytes())

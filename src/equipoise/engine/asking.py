@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -38,10 +37,12 @@ from equipoise.errors import InputError, UnknownNameError
 __all__ = [
     "Asking",
     "StoredEncoder",
-    "decoded_or_error",
+    "answered",
     "file_vectors",
+    "fill_by_ray",
     "filled_by_ray",
     "image_batches",
+    "image_name",
     "kept_ids",
     "progress_of",
     "ray_folder",
@@ -199,10 +200,34 @@ def filled_by_ray(model: Any, table: Table, wanted: Collection[str], how: Asking
     asked = model.encoder if hasattr(model, "changed_images") else model
     if not getattr(asked, "key", ""):
         raise InputError("engine ray needs an encoder with a key, by which its workers share what they encoded")
+    fill_by_ray(_Encoding(asked, here, str(table.image_root.absolute())), table, wanted, how, folder / "vectors")
+    return here
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """Puts the vectors of images into the store; the encoder is opened where it is used."""
+
+    encoder: Any
+    how: Asking = field(compare=False)
+    image_root: str = field(compare=False)
+
+    @cached_property
+    def stored(self) -> StoredEncoder:
+        return StoredEncoder(self.encoder, self.how, seconds_between_saves=0)
+
+    def __call__(self, images: list[Any]) -> None:
+        self.stored.images(images, root=self.image_root)
+
+
+def fill_by_ray(
+    keep: Callable[[list[Any]], object], table: Table, wanted: Collection[str], how: Asking, output: Path
+) -> None:
+    """Let Ray's workers call ``keep`` with the ``wanted`` images, in the batches that are asked for later."""
     map_table(
-        _Filling(asked, here, frozenset(wanted), str(table.image_root.absolute())),
+        _Filling(keep, frozenset(wanted)),
         table,
-        folder / "vectors",
+        output,
         columns=["image"],
         schema=schema_for("embeddings", dim=1),
         batch_size=how.batch_size,
@@ -211,26 +236,19 @@ def filled_by_ray(model: Any, table: Table, wanted: Collection[str], how: Asking
         workers=how.workers,
         progress=how.progress,
     )
-    return here
 
 
 @dataclass(frozen=True)
 class _Filling:
-    """What a worker does: its batch goes into the store, and no row into the table."""
+    """What a worker does: its batch goes into a store, and no row into the table."""
 
-    encoder: Any
-    how: Asking = field(compare=False)
+    keep: Callable[[list[Any]], object]
     wanted: frozenset[str] = field(compare=False)
-    image_root: str = field(compare=False)
-
-    @cached_property
-    def stored(self) -> StoredEncoder:
-        return StoredEncoder(self.encoder, self.how, seconds_between_saves=0)
 
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
         images = [row["image"] for row in rows if row["image_id"] in self.wanted]
         if images:
-            self.stored.images(images, root=self.image_root)
+            self.keep(images)
         return [[] for _ in rows]
 
 
@@ -302,9 +320,7 @@ class StoredEncoder:
     def __enter__(self) -> StoredEncoder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.save()
 
     def images(
@@ -314,15 +330,13 @@ class StoredEncoder:
 
         ``images`` are a table's ``{bytes, path}``, encoded bytes, or paths below ``root``.
         """
-        names = [self._image_name(place, image, root) for place, image in enumerate(images)]
-        known: dict[bytes, Any] = self._known([name for name in names if isinstance(name, bytes)])
-        new: dict[bytes, Any] = {}
-        for image, name in zip(images, names, strict=True):
-            if isinstance(name, bytes) and name not in known and name not in new:
-                new[name] = decoded_or_error(image, root)
-        ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
-        known |= new | self._encoded(ready, self.encoder.encode_images, "images")
-        vectors_or_errors = [known[name] if isinstance(name, bytes) else name for name in names]
+        if self.store is None:  # nothing is looked up, so that the image need not be read for a name
+            names: Sequence[bytes | InputError] = [place.to_bytes(16, "big") for place in range(len(images))]
+        else:
+            names = [image_name(image, root) for image in images]
+        vectors_or_errors = answered(
+            names, images, root, self._known, lambda new: self._encoded(new, self.encoder.encode_images, "images")
+        )
         errors = {place: item for place, item in enumerate(vectors_or_errors) if isinstance(item, InputError)}
         good = np.array([place for place in range(len(vectors_or_errors)) if place not in errors], dtype=np.int64)
         vectors = _stacked([vectors_or_errors[place] for place in good])
@@ -346,14 +360,6 @@ class StoredEncoder:
             self.store.add(list(self._waiting), np.stack(list(self._waiting.values())))
         self._waiting.clear()
         self._saved = time.monotonic()
-
-    def _image_name(self, place: int, image: Any, root: str | Path | None) -> bytes | InputError:
-        if self.store is None:  # nothing is looked up, so that the image need not be read for a name
-            return place.to_bytes(16, "big")
-        try:
-            return bytes(image_ids([image], root=root)[0])
-        except InputError as error:
-            return error
 
     def _known(self, names: Sequence[bytes]) -> dict[bytes, Any]:
         if self.store is None or not names:
@@ -379,12 +385,36 @@ class StoredEncoder:
         return rows
 
 
-def decoded_or_error(image: Any, root: str | Path | None) -> Any:
-    """The decoded image, or what is wrong with it."""
+def image_name(image: Any, root: str | Path | None) -> bytes | InputError:
+    """What an image is kept under, or what is wrong with it."""
     try:
-        return decode(image, root=root)
+        return image_ids([image], root=root)[0].tobytes()
     except InputError as error:
         return error
+
+
+def answered(
+    names: Sequence[bytes | InputError],
+    images: Sequence[Any],
+    root: str | Path | None,
+    get: Callable[[list[bytes]], Mapping[bytes, Any]],
+    ask: Callable[[dict[bytes, Any]], Mapping[bytes, Any]],
+) -> list[Any]:
+    """For each name what ``get`` knows of it, else what ``ask`` says of its image, decoded; or why that is no image.
+
+    Each name is asked about once.
+    """
+    found = dict(get([name for name in names if isinstance(name, bytes)]))
+    new: dict[bytes, Any] = {}
+    for image, name in zip(images, names, strict=True):
+        if isinstance(name, bytes) and name not in found:
+            try:
+                new[name] = found[name] = decode(image, root=root)
+            except InputError as error:
+                found[name] = error
+    if new:
+        found |= ask(new)
+    return [found[name] if isinstance(name, bytes) else name for name in names]
 
 
 def _stacked(vectors: Sequence[Any]) -> Vectors:

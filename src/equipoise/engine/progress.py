@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, Any
 
 from equipoise.data.atomic import write_whole
@@ -60,9 +60,7 @@ class Interrupts:
             self._installed = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._installed:
             signal.signal(signal.SIGINT, self._before or signal.SIG_DFL)
             self._installed = False
@@ -152,9 +150,7 @@ class Progress:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._bar is not None:
             self._bar.close()
         elif self._told != self.n_done and not (self._brief and self._last_line == self._started):
@@ -221,9 +217,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._done.set()
         self._thread.join()
         self._held.close()
@@ -255,9 +249,7 @@ class NoProgress(Progress):
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         return
 
     def advance(self, n: int, *, failed: int = 0) -> None:

@@ -115,27 +115,44 @@ def _default(value: Any) -> str:
 
 READERS = Registry("reader")
 
-_HERE = "equipoise.data.readers"
 _PERCEIVED = "Attributes are what annotators perceived, not what people say of themselves; "
 _PEOPLE = {"people": "json", "objects": "list<string>"}
 _SIZE = {"height": "int64", "width": "int64"}
+_NONE = "None of its own."
 
-READERS.add(
+
+def _add(
+    name: str,
+    summary: str,
+    *,
+    licence: str = "that of the data",
+    citation: str = "this project",
+    harms: str = "Those of the data.",
+    revision: str = "1",
+    module: str = "",
+    shape: bool = False,
+    **info: Any,
+) -> None:
+    """Register ``read`` of a module here, by default that of the reader's name; ``shape``: only the data tells it."""
+    home = f"{__name__}.{module or name.replace('-', '_')}"
+    told = {"shape": f"{home}:shape"} if shape else {}
+    about = {"licence": licence, "citation": citation, "harms": harms, "revision": revision}
+    READERS.add(name, f"{home}:read", summary=summary, **about, **told, **info)
+
+
+_add(
     "coco",
-    f"{_HERE}.coco:read",
-    summary="COCO 2014 and 2017: captions, people (boxes, masks, keypoints) and objects (names, boxes, masks).",
+    "COCO 2014 and 2017: captions, people (boxes, masks, keypoints) and objects (names, boxes, masks).",
     licence="annotations CC BY 4.0; images under the Flickr terms of use",
     citation="Lin et al., Microsoft COCO, ECCV 2014; Chen et al., arXiv 1504.00325",
     harms="Captions guess gender from looks and name far more men than women; the people shown were not asked.",
     revision="annotations 2014 and 2017 (version 1.0 of 2017-09-01)",
     names_every_image=True,
-    axes=(),
     columns={**_PEOPLE, "object_boxes": "json", "release": "string", **_SIZE},
 )
-READERS.add(
+_add(
     "coco-gender-skin",
-    f"{_HERE}.coco_gender_skin:read",
-    summary="Perceived gender and skin tone of people in COCO val2014, as CSV.",
+    "Perceived gender and skin tone of people in COCO val2014, as CSV.",
     licence="on request from the authors, for research",
     citation="Zhao, Wang and Russakovsky, Understanding and Evaluating Racial Biases in Image Captioning, ICCV 2021",
     harms=_PERCEIVED + "gender is binary and skin tone is cut into light and dark; nine in ten are light.",
@@ -143,57 +160,45 @@ READERS.add(
     axes=("gender", "skin_tone"),
     columns={"mixed": "list<string>"},
 )
-READERS.add(
+_add(
     "coco-wholebody",
-    f"{_HERE}.coco_wholebody:read",
-    summary="COCO-WholeBody: boxes of face and hands of the people in COCO 2017.",
+    "COCO-WholeBody: boxes of face and hands of the people in COCO 2017.",
     licence="CC BY-NC 4.0; images under the Flickr terms of use",
     citation="Jin et al., Whole-Body Human Pose Estimation in the Wild, ECCV 2020",
     harms="Faces and hands of people who were not asked.",
     revision="version 1.0, data_format.md of the authors' repository",
-    axes=(),
     columns={**_PEOPLE, "object_boxes": "json", "release": "string", **_SIZE},
 )
-for _name, _what in (
-    ("csv", "A list of your own images: CSV, TSV, JSONL or Parquet, with columns of any name."),
-    ("tsv", "The same as csv."),
-    ("jsonl", "The same as csv."),
-    ("datasets", "A folder that Hugging Face datasets wrote with save_to_disk, with columns of any name."),
-):
-    READERS.add(
-        _name,
-        f"{_HERE}.own:read",
-        summary=_what,
-        licence="that of the data",
-        citation="this project",
-        harms="Those of the data.",
-        revision="1",
-        shape=f"{_HERE}.own:shape",
-    )
-READERS.add(
-    "imagefolder",
-    f"{_HERE}.imagefolder:read",
-    summary="A folder of images with metadata.csv or metadata.jsonl (Hugging Face convention).",
-    licence="that of the data",
-    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
-    harms="Those of the data.",
-    revision="datasets 5",
-    shape=f"{_HERE}.imagefolder:shape",
+_add(
+    "csv", "A list of your own images: CSV, TSV, JSONL or Parquet, with columns of any name.", module="own", shape=True
 )
-READERS.add(
+_add("tsv", "The same as csv.", module="own", shape=True)
+_add("jsonl", "The same as csv.", module="own", shape=True)
+_add(
+    "datasets",
+    "A folder that Hugging Face datasets wrote with save_to_disk, with columns of any name.",
+    module="own",
+    shape=True,
+)
+_add(
+    "imagefolder",
+    "A folder of images with metadata.csv or metadata.jsonl (Hugging Face convention).",
+    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
+    revision="datasets 5",
+    shape=True,
+)
+_add(
     "parquet",
-    f"{_HERE}.parquet:read",
-    summary="Hugging Face Parquet by a mapping of columns; preset 'social-counterfactuals'.",
+    "Hugging Face Parquet by a mapping of columns; preset 'social-counterfactuals'.",
     licence="that of the data (SocialCounterfactuals: MIT)",
     citation="Howard et al., SocialCounterfactuals, CVPR 2024, for its preset",
     harms="SocialCounterfactuals: generated people in stereotyped jobs; its words for bodies and groups are crude.",
     revision="Intel/SocialCounterfactuals of 2024-03, column names as public code reads them",
-    shape=f"{_HERE}.parquet:shape",
+    shape=True,
 )
-READERS.add(
+_add(
     "fairface",
-    f"{_HERE}.fairface:read",
-    summary="FairFace: faces with perceived race, gender and age.",
+    "FairFace: faces with perceived race, gender and age.",
     licence="CC BY 4.0",
     citation="Kärkkäinen and Joo, FairFace, WACV 2021",
     harms=_PERCEIVED + "race in seven boxes and gender in two; faces from Flickr, the people were not asked.",
@@ -201,10 +206,9 @@ READERS.add(
     axes=("gender", "race", "age"),
     columns={"service_test": "string"},
 )
-READERS.add(
+_add(
     "phase",
-    f"{_HERE}.phase:read",
-    summary="PHASE: perceived gender, ethnicity, age, skin tone of people in Conceptual Captions.",
+    "PHASE: perceived gender, ethnicity, age, skin tone of people in Conceptual Captions.",
     licence="research only",
     citation="Garcia et al., Uncurated Image-Text Datasets: Shedding Light on Demographic Bias, CVPR 2023",
     harms=_PERCEIVED + "some groups are tiny (16 images labelled Middle Eastern in val).",
@@ -212,10 +216,9 @@ READERS.add(
     axes=("gender", "race", "age", "skin_tone"),
     columns={"people": "json", "mixed": "list<string>", "emotion": "string", "activity": "string"},
 )
-READERS.add(
+_add(
     "visogender",
-    f"{_HERE}.visogender:read",
-    summary="VisoGender: occupations with a participant or an object, perceived gender of each.",
+    "VisoGender: occupations with a participant or an object, perceived gender of each.",
     licence="CC BY 4.0 for the annotations; each image has its own",
     citation="Hall et al., VisoGender, NeurIPS 2023",
     harms=_PERCEIVED + "gender is binary; the addresses rot, so results of different years use different images.",
@@ -223,10 +226,9 @@ READERS.add(
     axes=("gender",),
     columns=dict.fromkeys(("url", "context", "sector", "specialisation", "other", "other_gender"), "string"),
 )
-READERS.add(
+_add(
     "pata",
-    f"{_HERE}.pata:read",
-    summary="PATA: people in 24 scenes, with flattering and insulting captions for each scene.",
+    "PATA: people in 24 scenes, with flattering and insulting captions for each scene.",
     licence="not stated",
     citation="Seth, Hemani and Agarwal, DeAR, CVPR 2023",
     harms=_PERCEIVED + "the negative captions are slurs and insults; the addresses rot.",
@@ -234,10 +236,9 @@ READERS.add(
     axes=("gender", "race", "age"),
     columns={"url": "string", "positive": "json", "negative": "json"},
 )
-READERS.add(
+_add(
     "gab",
-    f"{_HERE}.gab:read",
-    summary="GAB: generated images of 37 activities, done by a woman or a man, alone or beside the other.",
+    "GAB: generated images of 37 activities, done by a woman or a man, alone or beside the other.",
     licence="not stated",
     citation="Abdollahi et al., GABInsight: Exploring Gender-Activity Binding Bias in Vision-Language Models, 2024",
     harms="Generated people; gender is binary and set by the prompt; the activities were chosen for stereotype.",
@@ -245,26 +246,22 @@ READERS.add(
     axes=("gender",),
     columns=dict.fromkeys(("other_gender", "expected_gender", "cell", "part"), "string"),
 )
-READERS.add(
+_add(
     "cc3m",
-    f"{_HERE}.cc3m:read",
-    summary="Conceptual Captions 3M: the TSV, or webdataset shards of downloaded images.",
+    "Conceptual Captions 3M: the TSV, or webdataset shards of downloaded images.",
     licence="free to use with acknowledgement for the TSV; each image has its own",
     citation="Sharma et al., Conceptual Captions, ACL 2018",
     harms="Scraped from the web without asking; captions are alt texts; a fifth of the addresses are dead.",
     revision="TSV of 2018; shards as img2dataset 1.47 writes them",
-    axes=(),
     columns={"url": "string"},
 )
-READERS.add(
+_add(
     "laion",
-    f"{_HERE}.laion:read",
-    summary="LAION metadata as Parquet: addresses, texts, and the flag for unsafe images.",
+    "LAION metadata as Parquet: addresses, texts, and the flag for unsafe images.",
     licence="CC BY 4.0 for the metadata; each image has its own",
     citation="Schuhmann et al., LAION-400M, arXiv 2111.02114",
     harms="Illegal and abusive images were found behind its addresses; the flag misses much. Download with care.",
     revision="LAION-400M metadata of 2021-08",
-    axes=(),
     columns={
         "url": "string",
         "nsfw": "string",
@@ -274,21 +271,17 @@ READERS.add(
         **_SIZE,
     },
 )
-READERS.add(
+_add(
     "flickr30k",
-    f"{_HERE}.flickr30k:read",
-    summary="Flickr30k: five captions per image, from Karpathy's JSON (also of COCO, Flickr8k) or the token file.",
+    "Flickr30k: five captions per image, from Karpathy's JSON (also of COCO, Flickr8k) or the token file.",
     licence="captions for research; images under the Flickr terms of use",
     citation="Young et al., TACL 2014; splits of Karpathy and Fei-Fei, CVPR 2015",
     harms="Captions guess gender, age and origin from looks; the people shown were not asked.",
     revision="dataset_flickr30k.json; results_20130124.token",
-    axes=(),
-    columns={},
 )
-READERS.add(
+_add(
     "openimages",
-    f"{_HERE}.openimages:read",
-    summary="Open Images with MIAP: boxes of all people, perceived gender and age presentation, image labels.",
+    "Open Images with MIAP: boxes of all people, perceived gender and age presentation, image labels.",
     licence="annotations CC BY 4.0; images listed as CC BY 2.0",
     citation="Schumann et al., A Step Toward More Inclusive People Annotations for Fairness, AIES 2021",
     harms=_PERCEIVED + "presentation is cut into two genders and three ages.",
@@ -296,56 +289,38 @@ READERS.add(
     axes=("gender", "age"),
     columns={**_PEOPLE, "mixed": "list<string>"},
 )
-READERS.add(
+_add(
     "classfolder",
-    f"{_HERE}.classfolder:read",
-    summary="One folder per class: ImageNet, Caltech256 and the like.",
+    "One folder per class: ImageNet, Caltech256 and the like.",
     licence="that of the data (ImageNet: research only)",
     citation="Russakovsky et al., ImageNet, IJCV 2015; Griffin, Holub and Perona, Caltech-256, 2007",
     harms="ImageNet's classes of people hold slurs; its images were taken from the web without asking.",
     revision="ILSVRC 2012; Caltech256 of 2007",
-    axes=(),
     columns={"class_id": "string"},
 )
-READERS.add(
+_add(
     "cifar",
-    f"{_HERE}.cifar:read",
-    summary="CIFAR-10 and CIFAR-100, the binary version.",
+    "CIFAR-10 and CIFAR-100, the binary version.",
     licence="not stated",
     citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
     harms="Taken from 80 Million Tiny Images, which its authors withdrew for slurs among its labels.",
     revision="binary version of 2009",
-    axes=(),
     columns={"superclass": "string"},
 )
-for _name, _what in (
-    ("embeddings", "Vectors computed elsewhere, with an id each: npz, npy and ids, Parquet, safetensors, CSV, JSONL."),
-    ("embeddings-csv", "The same as embeddings."),
-):
-    READERS.add(
-        _name,
-        f"{_HERE}.embeddings:read",
-        summary=_what,
-        licence="that of the data",
-        citation="this project",
-        harms="None of its own.",
-        revision="1",
-        shape=f"{_HERE}.embeddings:shape",
-    )
-for _name, _what in (
-    ("scores", "Scores of images against texts, for a model behind an API: CSV (long or wide), Parquet, npz."),
-    ("scores-csv", "The same as scores."),
-):
-    READERS.add(
-        _name,
-        f"{_HERE}.scores:read",
-        summary=_what,
-        licence="that of the data",
-        citation="this project",
-        harms="None of its own.",
-        revision="1",
-        kind="scores",
-    )
+_add(
+    "embeddings",
+    "Vectors computed elsewhere, with an id each: npz, npy and ids, Parquet, safetensors, CSV, JSONL.",
+    harms=_NONE,
+    shape=True,
+)
+_add("embeddings-csv", "The same as embeddings.", module="embeddings", harms=_NONE, shape=True)
+_add(
+    "scores",
+    "Scores of images against texts, for a model behind an API: CSV (long or wide), Parquet, npz.",
+    harms=_NONE,
+    kind="scores",
+)
+_add("scores-csv", "The same as scores.", module="scores", harms=_NONE, kind="scores")
 
 
 def read(name: str, path: str | os.PathLike[str], **options: Any) -> Iterator[Row | Rejected]:
