@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def report_text(funnel: pd.DataFrame, tests: Sequence[TestedStep], outcomes: Seq
         images = _total(funnel, outcome.label, "image")
         sets = _total(funnel, outcome.label, "set")
         share = f"{images[1] / max(1, sum(images)):.1%}"
-        counts = ("", "", "") if sets is None or not sum(sets) else (f"{sum(sets):,}", f"{sets[0]:,}", f"{sets[1]:,}")
+        counts = (f"{sum(sets):,}", f"{sets[0]:,}", f"{sets[1]:,}") if sum(sets) else ("", "", "")
         lines.append(_line(outcome.label, f"{sum(images):,}", f"{images[0]:,}", f"{images[1]:,}", share, *counts))
     lines += _group_lines(tests)
     lines += _subject_lines(funnel, outcomes)
@@ -166,7 +166,7 @@ class TestedStep:
     what: str
     """``fail`` (images that failed themselves) or ``drop`` (images that went)."""
     test: BiasTest
-    p_corrected: float = field(default=1.0)
+    p_corrected: float = 1.0
     """Holm over all tests of the run."""
 
     @property
@@ -232,9 +232,7 @@ def bias_tests(
     if not tests:
         return []
     corrected = holm([tested.test.p_value for tested in tests])
-    return [
-        TestedStep(tested.step, tested.what, tested.test, float(p)) for tested, p in zip(tests, corrected, strict=True)
-    ]
+    return [replace(tested, p_corrected=float(p)) for tested, p in zip(tests, corrected, strict=True)]
 
 
 def _tested(

@@ -172,18 +172,10 @@ class RemainingImages:
         tables = getattr(adapter, "tables", None)
         if tables is None and isinstance(adapter, Precomputed):
             raise InputError(f"{adapter.name} gives no table of vectors; use table:<folder>")
+        ids = self.frame["image_id"]
         if tables is None:
-            tables = [self._encoded(cast(Encoder, adapter), crop)]
-            stored = StoredVectors.of(tables, self.frame["image_id"])
-        else:
-            stored = StoredVectors.of(tables, self.frame["image_id"])
-            if stored.missing.any():
-                image_id = self.frame["image_id"][stored.missing].iloc[0]
-                raise InputError(
-                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(self)} images, for example "
-                    f"{image_id!r}; compute their embeddings and add them to the table"
-                )
-        return stored
+            return StoredVectors.of([self._encoded(cast(Encoder, adapter), crop)], ids)
+        return _all_stored(tables, ids, adapter.name, "images")
 
     def image_vectors(self, model: Any = "", *, crop: str = "none") -> Vectors:
         """(n, d) unit vectors of the images; NaN rows for images that could not be encoded."""
@@ -194,14 +186,7 @@ class RemainingImages:
         adapter = self.encoder(model)
         tables = getattr(adapter, "tables", None)
         if tables is not None:
-            stored = StoredVectors.of(tables, texts)
-            if stored.missing.any():
-                text = texts[int(np.argmax(stored.missing))]
-                raise InputError(
-                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(texts)} texts, for example {text!r}; "
-                    "compute their embeddings and add them to the table"
-                )
-            return unit(stored.matrix(), "text")
+            return unit(_all_stored(tables, texts, adapter.name, "texts").matrix(), "text")
         vectors = vectors_of(adapter, list(texts), self.models.asking)
         return unit(np.asarray(vectors, dtype=np.float32), "text")
 
@@ -266,21 +251,19 @@ class RemainingImages:
 
         place = self._place(name)
         if is_finished(place):  # an earlier step asked, when more images were there
-            return self._aligned(self._checked(Table.open(place)))
-        layer = map_table(
-            fn,
-            self.table,
-            place,
-            schema=schema_for("layer", columns=columns),
-            columns=list(reads),
-            decode=decode,
-            only_kept=self.only_kept,
-            **self.models.running,
-        )
-        return self._aligned(self._checked(layer))
-
-    def _aligned(self, layer: Table) -> pd.DataFrame:
-        frame = layer.to_pandas().set_index("image_id")
+            layer = Table.open(place)
+        else:
+            layer = map_table(
+                fn,
+                self.table,
+                place,
+                schema=schema_for("layer", columns=columns),
+                columns=list(reads),
+                decode=decode,
+                only_kept=self.only_kept,
+                **self.models.running,
+            )
+        frame = self._checked(layer).to_pandas().set_index("image_id")
         return frame.reindex(self.frame["image_id"]).reset_index()
 
     def reference(self) -> RemainingImages:
@@ -360,6 +343,18 @@ _EXAMPLES = {
     "classifier": "hf:Falconsai/nsfw_image_detection",
     "detector": "annotations, or hf:<detector>",
 }
+
+
+def _all_stored(tables: Sequence[Table], ids: Any, model: str, what: str) -> StoredVectors:
+    """Where the vectors of these images or texts lie; that one has none is an InputError."""
+    stored = StoredVectors.of(tables, ids)
+    if stored.missing.any():
+        example = list(ids)[int(np.argmax(stored.missing))]
+        raise InputError(
+            f"{model} lacks {int(stored.missing.sum())} of {len(ids)} {what}, for example {example!r}; compute their "
+            "embeddings and add them to the table"
+        )
+    return stored
 
 
 def _refuse_judge(name: str) -> None:

@@ -164,18 +164,14 @@ class _Runner:
     def __init__(
         self, table: Table, folder: Path, models: Models, axes: tuple[str, ...], seed: int, say: Callable[[str], None]
     ) -> None:
-        self.table = table
-        self.folder = folder
-        self.models = models
-        self.axes = axes
-        self.seed = seed
-        self.say = say
+        self.table, self.folder, self.models, self.axes, self.seed, self.say = table, folder, models, axes, seed, say
         self.outcomes: list[StepOutcome] = []
         self.layers: list[Table] = []
         self.loaded: dict[tuple[str, str], Any] = {}
         self.everything = RemainingImages(table, None, models, axes, _loaded=self.loaded)
         self.frame = self.everything.frame
-        self.alive, self._some_gone = _alive(table)
+        self.alive = _alive(table)
+        self._some_gone = not self.alive.all()
 
     def take(self, number: int, step: Step) -> None:
         """Do one step, or read what it did before the run was stopped."""
@@ -190,9 +186,7 @@ class _Runner:
         try:
             outcome = self._outcome(step, layer, about)
         except (KeyError, ValueError, TypeError) as error:  # rows of other images, or values of another kind
-            raise InputError(
-                f"{place}: damaged ({one_line(error)}); delete the folder and run the filter again"
-            ) from None
+            raise _damaged(place, error) from None
         if outcome.before.any() and not (outcome.before & ~outcome.dropped).any():
             outcome = replace(outcome, notes=(*outcome.notes, _emptied(step, layer)))
         self.outcomes.append(outcome)
@@ -315,15 +309,12 @@ def _damaged(path: Path, error: Exception) -> InputError:
     return InputError(f"{path}: damaged ({one_line(error)}); delete the folder and run the filter again")
 
 
-def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:
-    """(n,) which images no earlier filter dropped, and whether some are gone; a column without a word keeps all."""
-    if "keep" not in table.types:
-        return np.ones(len(table), dtype=bool), False
-    keep = table.to_pandas(["keep"])["keep"]
+def _alive(table: Table) -> NDArray[np.bool_]:
+    """(n,) which images no earlier filter dropped; a column without a word keeps all."""
+    keep = table.to_pandas(["keep"])["keep"] if "keep" in table.types else pd.Series([None] * len(table))
     if keep.isna().all():
-        return np.ones(len(table), dtype=bool), False
-    alive = keep.fillna(False).to_numpy(dtype=bool)
-    return alive, not alive.all()
+        return np.ones(len(table), dtype=bool)
+    return keep.fillna(False).to_numpy(dtype=bool)
 
 
 def _settings(table: Table, steps: Sequence[Step], models: Models, axes: Sequence[str], seed: int) -> dict[str, Any]:

@@ -75,8 +75,7 @@ class StoredVectors:
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[Ints, Vectors]]:
         """Rows of the ids (b,) and their vectors (b, d), in the order of the file; missing ones are left out."""
-        order = np.argsort(self.positions, kind="stable") if not self.in_order else None
-        rows = order if order is not None else np.arange(len(self.positions))
+        rows = np.arange(len(self.positions)) if self.in_order else np.argsort(self.positions, kind="stable")
         rows = rows[self.positions[rows] >= 0]
         places = self.positions[rows]
         start = done = 0

@@ -181,21 +181,21 @@ def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces
     A service (a generator with the attribute ``price``: US dollars per image, or ``None`` where it is not known) is
     never asked for an image: its ``price`` and ``per_minute`` (images per minute) say what they say.
     """
+    same = {name: getattr(plan, name) for name in ("kind", "n_tasks", "n_images", "examples", "each")}
+    told = functools.partial(Cost, **same, left_out=dict(plan.left_out))
     tools = tools_for(plan, generator, finder=finder, faces=faces)
     asked = tools.keywords["generator"]
     if is_service(asked):
         price, per_minute = asked.price, getattr(asked, "per_minute", None)
-        pixels = asked.size[0] * asked.size[1]
-        return _told(
-            plan,
-            None if per_minute is None else plan.n_images * 60 / per_minute,
-            plan.n_images * pixels * _BYTES_A_PIXEL / 1e9,
-            None if price is None else plan.n_images * price,
+        return told(
+            seconds=None if per_minute is None else plan.n_images * 60 / per_minute,
+            gigabytes=plan.n_images * asked.size[0] * asked.size[1] * _BYTES_A_PIXEL / 1e9,
+            cost=None if price is None else plan.n_images * price,
             by_service=True,
         )
     first = [row_of(task) for task in islice(plan.tasks(), plan.together)]
     if not first:
-        return _told(plan, 0.0, 0.0, None)
+        return told(seconds=0.0, gigabytes=0.0, cost=None)
     ready = tools()
     started = time.perf_counter()
     made = plan.make(first, ready)
@@ -203,24 +203,7 @@ def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces
     seconds = time.perf_counter() - started
     size = sum(len(row["image"]["bytes"]) for row in drawn)
     scale = plan.n_images / max(1, len(drawn))
-    return _told(plan, seconds * scale, size * scale / 1e9, None)
-
-
-def _told(
-    plan: WorkPlan, seconds: float | None, gigabytes: float | None, cost: float | None, *, by_service: bool = False
-) -> Cost:
-    return Cost(
-        plan.kind,
-        plan.n_tasks,
-        plan.n_images,
-        seconds,
-        gigabytes,
-        cost,
-        plan.examples,
-        dict(plan.left_out),
-        by_service,
-        plan.each,
-    )
+    return told(seconds=seconds * scale, gigabytes=size * scale / 1e9, cost=None)
 
 
 def _duration(seconds: float) -> str:

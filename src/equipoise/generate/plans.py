@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,8 @@ def written(plan: WorkPlan, out: Path, tasks_per_shard: int) -> Table:
         with TableWriter(folder, schema_for("images", columns=_COLUMNS), config=config, parents=parents) as writer:
             if writer.finished:
                 return writer.finish()
-            shards = 0
-            for shard in _runs(map(row_of, plan.tasks()), tasks_per_shard):
+            rows, shards = map(row_of, plan.tasks()), 0
+            while shard := list(islice(rows, tasks_per_shard)):
                 writer.write_shard(shards, shard)
                 shards += 1
             return writer.finish(shards)
@@ -204,17 +205,6 @@ def _said(value: Any) -> str:
 def row_of(task: Task) -> dict[str, Any]:
     """The row of the written plan that holds ``task``; :func:`task_of` reads it."""
     return {"image_id": task["id"], "task": json.dumps(task, sort_keys=True, ensure_ascii=False)}
-
-
-def _runs(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    held: list[dict[str, Any]] = []
-    for row in rows:
-        held.append(row)
-        if len(held) == size:
-            yield held
-            held = []
-    if held:
-        yield held
 
 
 def _why(plan: WorkPlan) -> str:

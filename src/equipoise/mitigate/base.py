@@ -6,9 +6,10 @@ same, and with indicators that have no mean in any set the means of the vectors 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,16 +18,21 @@ from equipoise.errors import InputError
 from equipoise.mitigate.keeping import load, save
 from equipoise.mitigate.protocol import (
     NOTHING,
+    Axes,
     FittedOn,
     Labelled,
     Queries,
     as_single,
+    checked_groups,
     checked_side,
     checked_vectors,
+    finite_lengths,
+    refuse_nothing,
 )
 
 __all__ = ["BaseRemedy", "LinearRemedy", "checked_share", "covariance_within", "fitted_on", "indicators", "within_sets"]
 
+Learnt = TypeVar("Learnt")
 _ROWS = 8192
 """So many vectors at a time: what is between the product and the result stays in the processor's cache."""
 
@@ -51,18 +57,38 @@ def indicators(known: Labelled) -> NDArray[np.float64]:
 
 
 class BaseRemedy:
-    """Inherit from this, and write ``fit``, ``transform``, ``settings``, ``state`` and ``restore``."""
+    """Inherit from this, and write ``learn`` (or ``fit`` itself), ``transform``, ``state`` and ``restore``."""
 
     name: str = ""
     changes: str = "both"
     learns_from: str = "images"
     names_subjects: bool = False
     """Whether the prompts that it learns from should name subjects too, and not people alone."""
+    compares: bool = False
+    """Whether it compares the vectors of a set with each other, and cannot use one that is alone in its set."""
     fitted_on: FittedOn | None = None
 
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
+    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
+        """Learn from (n, d) ``vectors``, their ``groups`` on every axis and, if it ``compares``, their ``sets``."""
+        every = checked_vectors(vectors)
+        known = checked_groups(every, groups, sets, compares=self.compares)
+        self.learn(known)
+        self.fitted_on = fitted_on(known, len(every), self.learns_from)
+        return self
+
+    def learn(self, known: Labelled) -> None:
+        """Learn from the vectors that have a group on every axis."""
         raise NotImplementedError
+
+    def learnt(self, value: Learnt | None) -> Learnt:
+        """What ``learn`` has set; refused where it is still ``None``."""
+        if value is None:
+            raise InputError(f"this {self.name} is not fitted; call fit first")
+        return value
+
+    def settings(self) -> dict[str, Any]:
+        """The keywords that make such a remedy again: it keeps each under its name."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Keep it in ``folder``: settings as JSON, state as safetensors."""
@@ -81,16 +107,13 @@ class LinearRemedy(BaseRemedy):
     """A vector x becomes A x + b, brought to unit length; ``fit`` sets the two."""
 
     def __init__(self) -> None:
-        self.fitted_on = None
         self._matrix: NDArray[np.float64] | None = None
         self._offset: NDArray[np.float64] | None = None
 
     @property
     def matrix(self) -> NDArray[np.float64]:
         """(d, d) what a vector is multiplied with, before it is brought to unit length."""
-        if self._matrix is None:
-            raise InputError(f"this {self.name} is not fitted; call fit first")
-        return self._matrix
+        return self.learnt(self._matrix)
 
     @property
     def offset(self) -> NDArray[np.float64]:
@@ -123,16 +146,8 @@ class LinearRemedy(BaseRemedy):
         np.matmul(rows, across, out=out)
         if offset is not None:
             out += offset
-        before, after = (np.sqrt(np.einsum("ij,ij->i", some, some)) for some in (rows, out))
-        bad = np.flatnonzero(~np.isfinite(before))
-        if len(bad):
-            checked_vectors(rows)  # says which and why; a length too large for a float is refused below
-            raise InputError(f"the vector in row {start + bad[0]} is too long; bring it to unit length first")
-        bad = np.flatnonzero(~(after > NOTHING * before))
-        if len(bad):
-            raise InputError(
-                f"of the vector in row {start + bad[0]} nothing is left: all it says is what was taken out"
-            )
+        after = np.sqrt(np.einsum("ij,ij->i", out, out))
+        refuse_nothing(after, NOTHING * finite_lengths(rows, start), start)
         out /= after[:, None]
 
     def state(self) -> dict[str, NDArray[Any]]:

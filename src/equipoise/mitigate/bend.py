@@ -17,24 +17,16 @@ believes of this one may not show in them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import BaseRemedy, fitted_on
+from equipoise.mitigate.base import BaseRemedy
 from equipoise.mitigate.prompts import named, names_group
-from equipoise.mitigate.protocol import (
-    Axes,
-    FittedOn,
-    Queries,
-    checked_groups,
-    checked_side,
-    checked_vectors,
-    unit_rows,
-)
+from equipoise.mitigate.protocol import FittedOn, Labelled, Queries, checked_side, checked_vectors, unit_rows
 
 __all__ = ["Bend"]
 
@@ -60,14 +52,10 @@ class Bend(BaseRemedy):
         if nearest < 1 or references < 1:
             raise InputError(f"nearest={nearest}, references={references}: give at least 1 of each")
         self.nearest, self.references, self.seed = int(nearest), int(references), int(seed)
-        self.fitted_on = None
-        self._vectors: NDArray[np.float32] | None = None
-        self._codes: NDArray[np.int64] | None = None
+        self._references: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
 
-    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
+    def learn(self, known: Labelled) -> None:
         """Take so many ``references`` of each group of every axis, drawn by ``seed``, as reference images."""
-        every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets, compares=False)
         rng = np.random.default_rng(self.seed)
         codes = np.stack(list(known.codes.values()))
         kept = np.zeros(len(known.vectors), dtype=bool)
@@ -75,13 +63,11 @@ class Bend(BaseRemedy):
             for group in range(int(of_axis.max()) + 1):
                 mine = np.flatnonzero(of_axis == group)
                 kept[mine if len(mine) <= self.references else rng.choice(mine, self.references, replace=False)] = True
-        self._vectors, self._codes = unit_rows(known.vectors[kept]), codes[:, kept]
-        self.fitted_on = fitted_on(known, len(every), self.learns_from)
-        return self
+        self._references = unit_rows(known.vectors[kept]), codes[:, kept]
 
     def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
         """(m, d) queries at the same mean similarity to each group's images; those of images as they are."""
-        reference, _ = self._fitted()
+        reference, _ = self.learnt(self._references)
         rows = unit_rows(checked_vectors(vectors, reference.shape[1]))
         if checked_side(side) == "image":
             return rows
@@ -101,13 +87,9 @@ class Bend(BaseRemedy):
             return []
         return [named(text, group) for group in self.fitted_on.groups["gender"]]
 
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        return {"nearest": self.nearest, "references": self.references, "seed": self.seed}
-
     def state(self) -> dict[str, NDArray[Any]]:
         """The reference images' vectors and groups."""
-        reference, codes = self._fitted()
+        reference, codes = self.learnt(self._references)
         return {"vectors": reference, "codes": codes}
 
     def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
@@ -119,17 +101,11 @@ class Bend(BaseRemedy):
                 raise InputError(
                     f"this bend has no reference image of {axis} {names[lacking[0]]!r}; fit it anew in another folder"
                 )
-        self._vectors, self._codes = np.asarray(state["vectors"], dtype=np.float32), codes
-        self.fitted_on = fitted_on
+        self._references, self.fitted_on = (np.asarray(state["vectors"], dtype=np.float32), codes), fitted_on
         return self
 
-    def _fitted(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        if self._vectors is None or self._codes is None:
-            raise InputError("this bend is not fitted; call fit first")
-        return self._vectors, self._codes
-
     def _equalised(self, row: NDArray[Any]) -> NDArray[np.float64]:
-        reference, codes = self._fitted()
+        reference, codes = self.learnt(self._references)
         scores = reference @ row
         apart = []
         for of_axis in codes:

@@ -26,24 +26,15 @@ the images that it is judged by.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.mitigate.base import BaseRemedy, fitted_on
-from equipoise.mitigate.protocol import (
-    Axes,
-    FittedOn,
-    Labelled,
-    Queries,
-    checked_groups,
-    checked_side,
-    checked_vectors,
-    unit_rows,
-)
+from equipoise.mitigate.base import BaseRemedy
+from equipoise.mitigate.protocol import FittedOn, Labelled, Queries, checked_side, checked_vectors, unit_rows
 
 __all__ = ["ESTIMATORS", "ORDERS", "ClipClip", "mutual_information"]
 
@@ -79,15 +70,12 @@ class ClipClip(BaseRemedy):
         if bins < 2:
             raise InputError(f"bins={bins}: give at least 2")
         self.m, self.estimator, self.order, self.bins = float(m), estimator, order, int(bins)
-        self.fitted_on = None
         self._information: NDArray[np.float64] | None = None
 
     @property
     def information(self) -> NDArray[np.float64]:
         """(d,) what each number tells of the groups, in nats; the mean over axes."""
-        if self._information is None:
-            raise InputError("this clip-clip is not fitted; call fit first")
-        return self._information
+        return self.learnt(self._information)
 
     @property
     def dropped(self) -> NDArray[np.int64]:
@@ -103,15 +91,12 @@ class ClipClip(BaseRemedy):
         """The numbers that stay."""
         return np.setdiff1d(np.arange(len(self.information)), self.dropped)
 
-    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
-        """Estimate the information of every number from (n, d) ``vectors``; ``sets`` do not matter to it."""
-        every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets, compares=False)
-        by_axis = [mutual_information(known.vectors, codes, self.estimator, bins=self.bins) for codes in _codes(known)]
+    def learn(self, known: Labelled) -> None:
+        """Estimate the information of every number."""
+        every_axis = known.codes.values()
+        by_axis = [mutual_information(known.vectors, codes, self.estimator, bins=self.bins) for codes in every_axis]
         self._information = np.mean(by_axis, axis=0)
         self.dropped  # noqa: B018 - refuses an m that leaves nothing
-        self.fitted_on = fitted_on(known, len(every), self.learns_from)
-        return self
 
     def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
         """(m, d - dropped) vectors of unit length; with ``normalise_then_drop`` two numbers more."""
@@ -130,10 +115,6 @@ class ClipClip(BaseRemedy):
         beside[:, 0 if side == "image" else 1] = rest
         return np.concatenate([left, beside], axis=1)
 
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        return {"m": self.m, "estimator": self.estimator, "order": self.order, "bins": self.bins}
-
     def state(self) -> dict[str, NDArray[Any]]:
         """What every number tells: which are dropped follows from it."""
         return {"information": self.information}
@@ -142,10 +123,6 @@ class ClipClip(BaseRemedy):
         """Take a state that was kept."""
         self._information, self.fitted_on = np.asarray(state["information"], dtype=np.float64), fitted_on
         return self
-
-
-def _codes(known: Labelled) -> list[NDArray[np.int64]]:
-    return list(known.codes.values())
 
 
 def mutual_information(

@@ -12,16 +12,13 @@ When it lies: every round also takes out something that is no group. More rounds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import solve
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import LinearRemedy, covariance_within, fitted_on, indicators, within_sets
-from equipoise.mitigate.protocol import Axes, checked_groups, checked_vectors
+from equipoise.mitigate.base import LinearRemedy, covariance_within, indicators, within_sets
+from equipoise.mitigate.protocol import Labelled
 
 __all__ = ["Inlp"]
 
@@ -41,6 +38,7 @@ class Inlp(LinearRemedy):
     """
 
     name = "inlp"
+    compares = True
 
     def __init__(self, rounds: int = 4) -> None:
         super().__init__()
@@ -48,10 +46,8 @@ class Inlp(LinearRemedy):
             raise InputError(f"rounds={rounds}: guess at least once")
         self.rounds = int(rounds)
 
-    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
-        """Learn from (n, d) ``vectors`` and their ``groups``; with ``sets``, from what differs inside them."""
-        every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets)
+    def learn(self, known: Labelled) -> None:
+        """Take out what guesses the groups; with sets, from what differs inside them."""
         n, d = known.vectors.shape
         shown = within_sets(indicators(known), known.sets)
         within, across = covariance_within(known.vectors, known.sets) / n, known.vectors.T @ shown / n
@@ -61,12 +57,6 @@ class Inlp(LinearRemedy):
         if len(directions) >= d:
             raise InputError(f"{self.rounds} rounds take out all {d} numbers of a vector; give fewer rounds")
         self._set(np.eye(d) - directions.T @ directions, None, 1.0)
-        self.fitted_on = fitted_on(known, len(every), self.learns_from)
-        return self
-
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        return {"rounds": self.rounds}
 
 
 def _nullspace(within: NDArray[np.float64], across: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:

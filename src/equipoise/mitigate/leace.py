@@ -15,15 +15,12 @@ vectors for their width (n below about 10 d) leave much of the signal in new one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import LinearRemedy, checked_share, covariance_within, fitted_on, indicators, within_sets
-from equipoise.mitigate.protocol import Axes, checked_groups, checked_vectors
+from equipoise.mitigate.base import LinearRemedy, checked_share, covariance_within, indicators, within_sets
+from equipoise.mitigate.protocol import Labelled, checked_vectors
 
 __all__ = ["Leace"]
 
@@ -48,26 +45,19 @@ class Leace(LinearRemedy):
     def __init__(self, share: float = 1.0, within: bool = False) -> None:
         super().__init__()
         self.share, self.within = checked_share(share), bool(within)
+        self.compares = self.within
 
-    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
-        """Learn from (n, d) ``vectors`` and their ``groups`` on every axis; see :class:`Remedy`."""
-        every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets, compares=self.within)
+    def learn(self, known: Labelled) -> None:
+        """Erase what the vectors tell of their groups; with ``within``, of how these differ inside sets."""
         if self.within and known.sets is None:
             raise InputError("within=True erases what differs inside sets; say which with sets=...")
         mean = known.vectors.mean(axis=0)
         shown = within_sets(indicators(known), known.sets)
         self._set_from(covariance_within(known.vectors, known.sets), known.vectors.T @ shown, mean, len(known.vectors))
-        self.fitted_on = fitted_on(known, len(every), self.learns_from)
-        return self
 
     def erased(self, vectors: ArrayLike) -> NDArray[np.float64]:
         """(m, d) the vectors after the affine map, before they are brought to unit length."""
         return np.asarray(checked_vectors(vectors, len(self.matrix)) @ self.matrix.T + self.offset)
-
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        return {"share": self.share, "within": self.within}
 
     def _set_from(
         self, within: NDArray[np.float64], across: NDArray[np.float64], mean: NDArray[np.float64], n: int

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, MissingExtraError
-from equipoise.mitigate.protocol import NOTHING, as_single, unit_block
+from equipoise.mitigate.base import BaseRemedy
+from equipoise.mitigate.protocol import NOTHING, FittedOn, as_single, unit_block
 
-__all__ = ["ResidualMap", "trained"]
+__all__ = ["LearnedMapRemedy", "ResidualMap", "trained"]
 
 _ROWS = 2048
 
@@ -75,6 +76,21 @@ class ResidualMap:
         if [array.shape for array in arrays] != [(h, d), (h,), (d, h), (d,)]:
             raise InputError("the arrays of this remedy do not belong together; fit it again")
         return cls(*arrays)
+
+
+class LearnedMapRemedy(BaseRemedy):
+    """A remedy that learns such a map, and keeps its weights."""
+
+    _map: ResidualMap | None = None
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The map's weights."""
+        return self.learnt(self._map).state()
+
+    def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
+        """Take a state that was kept."""
+        self._map, self.fitted_on = ResidualMap.from_state(state), fitted_on
+        return self
 
 
 def trained(

@@ -12,22 +12,22 @@ When it lies: it makes texts neutral as the text encoder sees groups. What the i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import BaseRemedy, checked_share
-from equipoise.mitigate.learning import ResidualMap, trained
+from equipoise.mitigate.base import checked_share
+from equipoise.mitigate.learning import LearnedMapRemedy, ResidualMap, trained
 from equipoise.mitigate.prompts import names_group
 from equipoise.mitigate.protocol import Axes, FittedOn, Queries, checked_side, checked_vectors, unit_rows
 
 __all__ = ["Neutraliser"]
 
 
-class Neutraliser(BaseRemedy):
+class Neutraliser(LearnedMapRemedy):
     """Adds a learned vector to each text's; see the module."""
 
     name = "neutraliser"
@@ -48,8 +48,6 @@ class Neutraliser(BaseRemedy):
             raise InputError("steps, hidden and rate are numbers above 0, and move is not below")
         self.share, self.steps, self.hidden = checked_share(share), int(steps), int(hidden)
         self.rate, self.move, self.seed = float(rate), float(move), int(seed)
-        self.fitted_on = None
-        self._map: ResidualMap | None = None
 
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Train on (n, d) ``vectors`` of prompts; those without a group on any axis are the neutral ones of a set."""
@@ -62,30 +60,14 @@ class Neutraliser(BaseRemedy):
 
     def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
         """(m, d) vectors of texts with what is added to them, of unit length; those of images as they are."""
-        if self._map is None or self.fitted_on is None:
-            raise InputError("this neutraliser is not fitted; call fit first")
+        added, about = self.learnt(self._map), self.learnt(self.fitted_on)
         if checked_side(side) == "image":
-            return unit_rows(checked_vectors(vectors, self._map.width))
-        out = self._map.moved(vectors, self.share)
+            return unit_rows(checked_vectors(vectors, added.width))
+        out = added.moved(vectors, self.share)
         if query is not None:
-            alone = np.array([names_group(text, self.fitted_on.groups) for text in query.texts], dtype=bool)
-            out[alone] = unit_rows(checked_vectors(vectors, self._map.width)[alone])
+            alone = np.array([names_group(text, about.groups) for text in query.texts], dtype=bool)
+            out[alone] = unit_rows(checked_vectors(vectors, added.width)[alone])
         return out
-
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        return {name: getattr(self, name) for name in ("share", "steps", "hidden", "rate", "move", "seed")}
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The map's weights."""
-        if self._map is None:
-            raise InputError("this neutraliser is not fitted; call fit first")
-        return self._map.state()
-
-    def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
-        """Take a state that was kept."""
-        self._map, self.fitted_on = ResidualMap.from_state(state), fitted_on
-        return self
 
     def _trained(self, rows: NDArray[np.float32], neutral: list[int], named: list[list[int]]) -> ResidualMap:
         import torch

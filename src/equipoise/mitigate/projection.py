@@ -82,9 +82,7 @@ class Projection(LinearRemedy):
     @property
     def directions(self) -> NDArray[np.float64]:
         """(r, d) orthonormal rows: what is taken out; none for ``equalised``."""
-        if self._directions is None:
-            raise InputError("this projection is not fitted; call fit first")
-        return self._directions
+        return self.learnt(self._directions)
 
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Learn the directions from (n, d) ``vectors`` and their ``groups`` on every axis; see :class:`Remedy`.
@@ -119,10 +117,6 @@ class Projection(LinearRemedy):
         self._set(matrix, None, self.share)
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self
-
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a projection again."""
-        return {"variant": self.variant, "strength": self.strength, "share": self.share}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The directions, and the matrix that follows from them."""

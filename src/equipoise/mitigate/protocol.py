@@ -156,11 +156,25 @@ def unit_rows(vectors: NDArray[Any], before: NDArray[Any] | None = None) -> NDAr
     [[0.6000000238418579, 0.800000011920929]]
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    least = 0.0 if before is None else NOTHING * before
+    refuse_nothing(lengths, 0.0 if before is None else NOTHING * before)
+    return np.asarray(vectors / lengths[:, None], dtype=np.float32)
+
+
+def refuse_nothing(lengths: NDArray[Any], least: NDArray[Any] | float, start: int = 0) -> None:
+    """Refuse vectors no longer than ``least``; ``start`` is the number of the first, for whoever reads which it is."""
     bad = np.flatnonzero(~(lengths > least))
     if len(bad):
-        raise InputError(f"of the vector in row {bad[0]} nothing is left: all it says is what was taken out")
-    return np.asarray(vectors / lengths[:, None], dtype=np.float32)
+        raise InputError(f"of the vector in row {start + bad[0]} nothing is left: all it says is what was taken out")
+
+
+def finite_lengths(rows: NDArray[np.float32], start: int = 0) -> NDArray[np.float32]:
+    """(n,) the lengths of some rows; what is no vector, or too long for a float, is refused. ``start`` as above."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    bad = np.flatnonzero(~np.isfinite(lengths))
+    if len(bad):
+        checked_vectors(rows)  # says which holds no number
+        raise InputError(f"the vector in row {start + bad[0]} is too long; bring it to unit length first")
+    return np.asarray(lengths)
 
 
 NOTHING = 1e-5
@@ -210,14 +224,8 @@ def as_single(vectors: ArrayLike, width: int) -> NDArray[np.float32]:
 
 def unit_block(rows: NDArray[np.float32], start: int = 0) -> NDArray[np.float32]:
     """Some rows at unit length; ``start`` is the number of the first, for whoever reads that one is no vector."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    bad = np.flatnonzero(~np.isfinite(lengths))
-    if len(bad):
-        checked_vectors(rows)  # says which holds no number
-        raise InputError(f"the vector in row {start + bad[0]} is too long; bring it to unit length first")
-    bad = np.flatnonzero(~(lengths > 0))
-    if len(bad):
-        raise InputError(f"of the vector in row {start + bad[0]} nothing is left: all it says is what was taken out")
+    lengths = finite_lengths(rows, start)
+    refuse_nothing(lengths, 0.0, start)
     return np.asarray(rows / lengths[:, None], dtype=np.float32)
 
 
@@ -253,9 +261,8 @@ def checked_groups(
             shown = f"only {distinct[0]!r}" if len(distinct) else "no group"
             raise InputError(f"groups[{axis!r}] shows {shown}; two groups or more are needed to tell how they differ")
         known[axis] = tuple(map(str, distinct))
-    numbers = (
-        None if sets is None else pd.factorize(names[usable])[0]
-    )  # in order of appearance: sets that lie together stay together
+    # in order of appearance: sets that lie together stay together
+    numbers = None if sets is None else pd.factorize(names[usable])[0]
     kept = vectors if usable.all() else vectors[usable]
     return Labelled(kept, codes, known, numbers, np.flatnonzero(usable))
 

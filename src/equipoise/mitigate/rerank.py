@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.mitigate.base import BaseRemedy, checked_share, fitted_on
-from equipoise.mitigate.protocol import Axes, FittedOn, checked_groups, checked_vectors
+from equipoise.mitigate.base import BaseRemedy, checked_share
+from equipoise.mitigate.protocol import FittedOn, Labelled, checked_vectors
 
 __all__ = ["VARIANTS", "Rerank", "det_const_sort", "det_greedy", "quota"]
 
@@ -59,14 +59,10 @@ class Rerank(BaseRemedy):
             raise InputError(f"share={share}: a quota is met or not; leave share out, or take another variant")
         if depth < 1:
             raise InputError(f"depth={depth}: decide at least the first place")
-        self.fitted_on = None
-        self._weights: NDArray[np.float64] | None = None
-        self._offsets: NDArray[np.float64] | None = None
+        self._discriminant: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
-    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
+    def learn(self, known: Labelled) -> None:
         """Learn to tell the groups of all axes together: a linear discriminant, one covariance for all."""
-        every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets, compares=False)
         codes = np.zeros(len(known.vectors), dtype=np.int64)
         for axis, some in known.codes.items():
             codes = codes * len(known.names[axis]) + some
@@ -78,17 +74,15 @@ class Rerank(BaseRemedy):
         spread /= max(1, n - len(cells))
         spread += 1e-4 * max(np.trace(spread) / d, 1e-12) * np.eye(d)
         weights = np.asarray(np.linalg.solve(spread, means.T).T, dtype=np.float64)
-        self._weights = weights
-        self._offsets = np.log(counts / counts.sum()) - 0.5 * (means * weights).sum(axis=1)
-        self.fitted_on = fitted_on(known, len(every), self.learns_from)
-        return self
+        self._discriminant = weights, np.log(counts / counts.sum()) - 0.5 * (means * weights).sum(axis=1)
 
     def labels(self, vectors: ArrayLike) -> NDArray[np.int64]:
         """(n,) which group, or combination of groups, each vector is guessed to be of."""
-        if self._weights is None or self._offsets is None:
+        if self._discriminant is None:
             raise InputError("this rerank is not fitted; call fit first, or give labels")
-        rows = checked_vectors(vectors, self._weights.shape[1])
-        return np.asarray((rows @ self._weights.T + self._offsets).argmax(axis=1))
+        weights, offsets = self._discriminant
+        rows = checked_vectors(vectors, weights.shape[1])
+        return np.asarray((rows @ weights.T + offsets).argmax(axis=1))
 
     def rerank(
         self,
@@ -131,20 +125,15 @@ class Rerank(BaseRemedy):
                 out[q, mine[order[q]]] = best_first[q]
         return out
 
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        return {"variant": self.variant, "share": self.share, "depth": self.depth}
-
     def state(self) -> dict[str, NDArray[Any]]:
         """The discriminant."""
-        if self._weights is None or self._offsets is None:
-            raise InputError("this rerank is not fitted; call fit first")
-        return {"weights": self._weights, "offsets": self._offsets}
+        weights, offsets = self.learnt(self._discriminant)
+        return {"weights": weights, "offsets": offsets}
 
     def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
         """Take a state that was kept."""
-        self._weights, self._offsets = (np.asarray(state[name], dtype=np.float64) for name in ("weights", "offsets"))
-        self.fitted_on = fitted_on
+        weights, offsets = (np.asarray(state[name], dtype=np.float64) for name in ("weights", "offsets"))
+        self._discriminant, self.fitted_on = (weights, offsets), fitted_on
         return self
 
     def _ordered(

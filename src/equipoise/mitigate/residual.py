@@ -12,25 +12,14 @@ the tournament judges by rankings and gaps, not by the adversary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import BaseRemedy, fitted_on
-from equipoise.mitigate.learning import ResidualMap, trained
-from equipoise.mitigate.protocol import (
-    Axes,
-    FittedOn,
-    Labelled,
-    Queries,
-    checked_groups,
-    checked_side,
-    checked_vectors,
-    unit_rows,
-)
+from equipoise.mitigate.learning import LearnedMapRemedy, trained
+from equipoise.mitigate.protocol import Labelled, Queries, checked_side, checked_vectors, unit_rows
 
 __all__ = ["Residual"]
 
@@ -38,7 +27,7 @@ ADVERSARY_STEPS = 4
 """Steps of the adversary for each of the map: one that lags behind is chased round in circles."""
 
 
-class Residual(BaseRemedy):
+class Residual(LearnedMapRemedy):
     """Adds a learned vector to each image's; see the module."""
 
     name = "residual"
@@ -57,42 +46,16 @@ class Residual(BaseRemedy):
             raise InputError("weight, steps, hidden, batch and rate are numbers above 0")
         self.weight, self.steps, self.hidden = float(weight), int(steps), int(hidden)
         self.batch, self.rate, self.seed = int(batch), float(rate), int(seed)
-        self.fitted_on = None
-        self._map: ResidualMap | None = None
-
-    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
-        """Train the map on (n, d) ``vectors``; ``sets`` do not matter to it."""
-        every = checked_vectors(vectors)
-        known = checked_groups(every, groups, sets, compares=False)
-        self._map = self._trained(known)
-        self.fitted_on = fitted_on(known, len(every), self.learns_from)
-        return self
 
     def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
         """(m, d) vectors of images with what is added to them, of unit length; those of texts as they are."""
-        if self._map is None:
-            raise InputError("this residual is not fitted; call fit first")
+        added = self.learnt(self._map)
         if checked_side(side) == "text":
-            return unit_rows(checked_vectors(vectors, self._map.width))
-        return self._map.moved(vectors)
+            return unit_rows(checked_vectors(vectors, added.width))
+        return added.moved(vectors)
 
-    def settings(self) -> dict[str, Any]:
-        """The keywords that make such a remedy again."""
-        names = ("weight", "steps", "hidden", "batch", "rate", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The map's weights."""
-        if self._map is None:
-            raise InputError("this residual is not fitted; call fit first")
-        return self._map.state()
-
-    def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
-        """Take a state that was kept."""
-        self._map, self.fitted_on = ResidualMap.from_state(state), fitted_on
-        return self
-
-    def _trained(self, known: Labelled) -> ResidualMap:
+    def learn(self, known: Labelled) -> None:
+        """Train the map, and the adversary beside it."""
         import torch
         from torch.nn.functional import cross_entropy, normalize
 
@@ -124,4 +87,4 @@ class Residual(BaseRemedy):
             fooled = [-guess.log_softmax(dim=1).mean() for guess in guesses_of(body, changed)]
             return (changed - chosen).square().sum(dim=1).mean() + self.weight * sum(fooled)
 
-        return trained(d, self.hidden, self.steps, self.rate, self.seed, loss, adversaries)
+        self._map = trained(d, self.hidden, self.steps, self.rate, self.seed, loss, adversaries)

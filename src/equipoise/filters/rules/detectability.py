@@ -95,19 +95,15 @@ class Detectability:
         seen: ZeroShotLabels,
         threshold: float | None,
     ) -> None:
-        if axis == SUBJECT and threshold is None and self.subject_least is None:
-            failed = np.zeros(len(remaining), dtype=bool)
-            gone = failed
-        else:
-            failed = seen.asked & ~seen.hit
+        share = self.subject_least if axis == SUBJECT else self.least
+        if threshold is not None or share is not None:
             counts, sizes = set_counts(seen.hit, seen.asked, remaining.sets)
-            share = (self.subject_least or 0.0) if axis == SUBJECT else self.least
             # An image without a label on the axis asks for nothing: sizes count those that have one.
-            needed = np.full(len(sizes), float(threshold)) if threshold is not None else share * sizes
-            gone = whole_sets(below(counts - needed, 0.0)[remaining.sets] & (sizes > 0)[remaining.sets], remaining.sets)
+            needed = np.full(len(sizes), float(threshold)) if threshold is not None else (share or 0.0) * sizes
+            short = (below(counts - needed, 0.0) & (sizes > 0))[remaining.sets]
+            verdict.failed = verdict.failed | (seen.asked & ~seen.hit)
+            verdict.dropped = verdict.dropped | whole_sets(short, remaining.sets)
         verdict.scores[f"detect_{axis}"] = seen.margin
-        verdict.failed = verdict.failed | failed
-        verdict.dropped = verdict.dropped | gone
         verdict.files[f"confusions_{axis}"] = seen.confusions()
         verdict.rows += _rows(seen, axis, remaining)
         if seen.asked.any():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -159,26 +160,18 @@ class Neighbourhood:
     def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``real`` and ``group``: shares of the neighbours; real images are not judged and stay."""
         pool = _pool(self, remaining)
-        neighbours = neighbourhood(
-            pool.vectors[self.model],
-            pool.is_real,
-            pool.groups,
-            k=self.k,
+        looked_at = partial(
+            neighbourhood,
+            is_real=pool.is_real,
+            groups=pool.groups,
             sources=pool.sources,
             exclude_self=self.exclude_self,
             exclude_siblings=self.exclude_siblings,
         )
+        neighbours = looked_at(pool.vectors[self.model], k=self.k)
         share_real, share_group = neighbours.real, neighbours.group
         if self.model_group or self.k_group:
-            share_group = neighbourhood(
-                pool.vectors[self.model_group or self.model],
-                pool.is_real,
-                pool.groups,
-                k=self.k_group or self.k,
-                sources=pool.sources,
-                exclude_self=self.exclude_self,
-                exclude_siblings=self.exclude_siblings,
-            ).group
+            share_group = looked_at(pool.vectors[self.model_group or self.model], k=self.k_group or self.k).group
         n = len(remaining)
         judged = np.zeros(n, dtype=bool)
         judged[pool.rows] = True

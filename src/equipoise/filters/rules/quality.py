@@ -173,6 +173,8 @@ def frechet_gap(
     Every group gives the same number of images (a random part), for the distance falls with their number. Chance:
     labels shuffled.
     """
+    from equipoise.measure.images.frechet import _frechet_of_rows
+
     counts = groups.counts()
     kept = [g for g in range(groups.n_groups) if counts[g] >= LEAST]
     if len(kept) < 2:
@@ -190,7 +192,7 @@ def frechet_gap(
     null = np.empty(draws)
     for draw in range(draws):
         order = rng.permutation(pool).reshape(len(kept), n)
-        shuffled = [_plain_frechet(real, v[at]) for at in order]
+        shuffled = [_frechet_of_rows(np.asarray(real, dtype=np.float64), v[at]) for at in order]
         null[draw] = max(shuffled) - min(shuffled)
     gap = max(values) - min(values)
     return by_group, Estimate(
@@ -202,12 +204,6 @@ def frechet_gap(
         n_groups=len(kept),
         notes=(f"largest {max(by_group, key=lambda k: by_group[k].value)}", note, no_interval("a gap of extremes")),
     )
-
-
-def _plain_frechet(real: Any, images: Any) -> float:
-    from equipoise.measure.images.frechet import _frechet_of_rows
-
-    return _frechet_of_rows(np.asarray(real, dtype=np.float64), images)
 
 
 def _told(metric: str, values: Floats, groups: Groups, draws: int, seed: int) -> list[dict[str, Any]]:

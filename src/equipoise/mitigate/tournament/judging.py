@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.captions import Captions, captions_of, known_captions
+from equipoise.audit.captions import known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
@@ -30,23 +30,20 @@ from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.mitigate.wrapping import queries_of
 from equipoise.models.protocols import Precomputed
 
-__all__ = ["AppliedRepair", "JudgedRepair", "judged", "no_repair", "repair_by"]
+__all__ = ["AppliedRepair", "JudgedRepair", "judged", "repair_by"]
 
 RECALL_K = 5
+_RERANKED = "text_to_image_recall"
+"""The one measure of usefulness that a new order of images changes."""
 
 
 @dataclass(frozen=True)
 class AppliedRepair:
-    """How vectors of images and texts are changed, and rankings; ``None`` where they are not."""
+    """How vectors of images and texts are changed, and rankings; ``None`` where they are not: the model as it is."""
 
     images: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
     texts: Callable[[Sequence[str], NDArray[np.float32]], NDArray[np.float32]] | None = None
     reranks: Any = None
-
-
-def no_repair() -> AppliedRepair:
-    """The model as it is."""
-    return AppliedRepair()
 
 
 def repair_by(remedy: Any, encoded: Encoded) -> AppliedRepair:
@@ -72,11 +69,6 @@ class JudgedRepair:
     values: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def value(self, metric: str, pool: str, axis: str = "") -> float | None:
-        """The number, less chance where there is one."""
-        estimate = self.estimates.get((metric, pool, axis))
-        return None if estimate is None else estimate.value if estimate.excess is None else estimate.excess
-
 
 def judged(
     encoded: Encoded,
@@ -88,16 +80,124 @@ def judged(
     briefly: bool = False,
 ) -> JudgedRepair:
     """Judge a repair on ``subjects``; ``briefly`` measures only what the choice of a strength looks at."""
-    result = JudgedRepair()
     config = AuditConfig(
         prompts=(settings.prompt,), draws=2 if briefly else settings.draws, seed=settings.seed, level=settings.level
     )
+    judge = _Judge(encoded, repair, settings.k, config)
     wanted = axes[:1] if briefly else axes
-    _judge_sets(result, encoded, repair, subjects, settings.k, config, wanted)
+    judge.judge_sets(subjects, wanted)
     if encoded.natural is not None and not briefly:
-        _judge_natural(result, encoded, repair, subjects, settings.k, config, wanted)
-    _judge_utility(result, encoded, repair, subjects, config, briefly=briefly)
-    return result
+        judge.judge_natural(encoded.natural, subjects, wanted)
+    judge.judge_utility(subjects, briefly=briefly)
+    return judge.result
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """A repair, and what is found of it."""
+
+    encoded: Encoded
+    repair: AppliedRepair
+    k: int
+    config: AuditConfig
+    result: JudgedRepair = field(default_factory=JudgedRepair)
+
+    def judge_sets(self, subjects: Sequence[str], axes: Sequence[str]) -> None:
+        """The skew on counterfactual sets, and the gap inside them."""
+        pool = some_subjects(self.encoded.sets, subjects)
+        evidence = _evidence(self.encoded, pool, self.repair, self.encoded.prompts(subjects), by_subject=True)
+        for axis in axes:
+            self._add_skew(evidence, "sets", axis, subjects)
+        if self.repair.reranks is not None:
+            self.result.notes.append("re-ranking changes no score, so that it has no gap of its own")
+            return
+        config, findings = self.config, Findings("tournament", "")
+        rows = np.arange(len(pool.frame))
+        place = pd.Index(list(subjects)).get_indexer(pd.Index(pool.frame["subject"]))
+        prompts = [[text] for text in self.encoded.prompts(subjects)]
+        scores = evidence.own_scores(prompts, "embed_mean_unit", rows, place)
+        by_axis = cells_of(findings, evidence, config.having({"axes": tuple(axes)}), axes, rows, scores)
+        for axis, cells in by_axis.items():
+            sizes = standard_gap_sizes(cells, seed=config.seed, level=config.level)
+            if not sizes:
+                continue
+            # no values of single subjects: a size is no mean over them, so the mean of their changes is not its change
+            largest = max(sizes, key=lambda size: size.estimate.value)
+            self.result.estimates["standard_gap_size", "sets", axis] = largest.estimate
+
+    def judge_natural(self, natural: EncodedPool, subjects: Sequence[str], axes: Sequence[str]) -> None:
+        """The skew on natural images."""
+        pool = some_subjects(natural, subjects)
+        present = sorted(map(str, pool.frame["subject"].unique()))
+        if not present:
+            self.result.notes.append("no natural image of a subject that is shown")
+            return
+        evidence = _evidence(self.encoded, pool, self.repair, self.encoded.prompts(present), by_subject=True)
+        for axis in axes:
+            if axis in pool.frame and pool.frame[axis].nunique() > 1:
+                self._add_skew(evidence, "natural", axis, present)
+
+    def judge_utility(self, subjects: Sequence[str], *, briefly: bool) -> None:
+        """Zero-shot accuracy among the subjects, and recall both ways, by the suite ``utility``."""
+        pool = some_subjects(self.encoded.utility, subjects)
+        if not len(pool.frame):
+            return
+        suite, config = SUITES.load("utility"), self.config
+        frame = pool.frame.drop(columns=["captions", "caption"], errors="ignore") if briefly else pool.frame
+        frame.attrs.update(pool.frame.attrs)
+        seen = EncodedPool(frame, pool.vectors)
+        suite_config = suite.defaults.having(
+            {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
+        )
+        texts = [str(text) for text in suite.texts(frame, suite_config)]
+
+        def add(*, ranked: bool, wanted: Callable[[str], bool]) -> None:
+            evidence = _evidence(self.encoded, seen, self.repair, texts, by_subject=False, ranked=ranked)
+            findings: Findings = suite.measure(evidence, suite_config)
+            if len(findings.rows) != len(findings.queries):
+                raise InputError("the suite utility gave rows without the values behind them")
+            for row, queries in zip(findings.rows, findings.queries, strict=True):
+                if wanted(str(row["metric"])):
+                    key = (str(row["metric"]), "utility", "")
+                    self.result.estimates[key] = Estimate(
+                        row["value"],
+                        row["ci_low"],
+                        row["ci_high"],
+                        n=row["n"],
+                        notes=("no null: a quality, not a bias",),
+                    )
+                    self.result.values[key] = dict(zip(queries["query"], queries["value"], strict=True))
+
+        # Which class an image gets, and which text, no re-ranking of images changes.
+        again = self.repair.reranks is not None and not briefly and any(known_captions(frame))
+        add(ranked=False, wanted=lambda metric: not again or metric != _RERANKED)
+        if again:
+            add(ranked=True, wanted=lambda metric: metric == _RERANKED)
+
+    def _add_skew(self, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str]) -> None:
+        config = self.config
+        frame = evidence.frame
+        groups = evidence.groups([axis], "tournament")
+        pools = pd.Index(list(subjects)).get_indexer(pd.Index(frame["subject"]))
+        inside = pools >= 0
+        structure = set_structure(frame, config, [axis], inside)
+        groups = groups_to_rank(groups, structure, inside, Findings("tournament", ""))
+        queries = subject_queries(evidence, list(subjects), config)
+        retrieved = evaluate(
+            queries.source,
+            groups,
+            k=self.k,
+            metrics=["max_skew", "ndkl"],
+            tie_order=evidence.tie_order(config.seed),
+            candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+        )
+        null = chance(retrieved, draws=config.draws, seed=config.seed, **structure.options())
+        names = [queries.names[q] for q in retrieved.queries]
+        for row in summary(retrieved, null, level=config.level, seed=config.seed):
+            key = (row.metric, pool, axis)
+            if key[0] in ("max_skew", "ndkl") and row.group is None:
+                self.result.estimates[key] = row.estimate
+                self.result.values[key] = dict(zip(names, map(float, retrieved.values[row.metric]), strict=True))
 
 
 def _evidence(
@@ -120,134 +220,3 @@ def _evidence(
     if repair.texts is not None:
         vectors = repair.texts(texts, vectors)
     return Evidence(pool.frame, texts, model="", image_vectors=images, text_vectors=vectors)
-
-
-def _judge_sets(
-    result: JudgedRepair,
-    encoded: Encoded,
-    repair: AppliedRepair,
-    subjects: Sequence[str],
-    k: int,
-    config: AuditConfig,
-    axes: Sequence[str],
-) -> None:
-    pool = some_subjects(encoded.sets, subjects)
-    evidence = _evidence(encoded, pool, repair, encoded.prompts(subjects), by_subject=True)
-    for axis in axes:
-        _add_skew(result, evidence, "sets", axis, subjects, k, config)
-    if repair.reranks is not None:
-        result.notes.append("re-ranking changes no score, so that it has no gap of its own")
-        return
-    findings = Findings("tournament", "")
-    rows = np.arange(len(pool.frame))
-    place = pd.Index(list(subjects)).get_indexer(pd.Index(pool.frame["subject"]))
-    prompts = [[text] for text in encoded.prompts(subjects)]
-    scores = evidence.own_scores(prompts, "embed_mean_unit", rows, place)
-    for axis, cells in cells_of(findings, evidence, config.having({"axes": tuple(axes)}), axes, rows, scores).items():
-        sizes = standard_gap_sizes(cells, seed=config.seed, level=config.level)
-        if not sizes:
-            continue
-        # no values of single subjects: a size is no mean over them, so that the mean of their changes is not its change
-        largest = max(sizes, key=lambda size: size.estimate.value)
-        result.estimates["standard_gap_size", "sets", axis] = largest.estimate
-
-
-def _judge_natural(
-    result: JudgedRepair,
-    encoded: Encoded,
-    repair: AppliedRepair,
-    subjects: Sequence[str],
-    k: int,
-    config: AuditConfig,
-    axes: Sequence[str],
-) -> None:
-    assert encoded.natural is not None
-    pool = some_subjects(encoded.natural, subjects)
-    present = sorted(map(str, pool.frame["subject"].unique()))
-    if not present:
-        result.notes.append("no natural image of a subject that is shown")
-        return
-    evidence = _evidence(encoded, pool, repair, encoded.prompts(present), by_subject=True)
-    for axis in axes:
-        if axis in pool.frame and pool.frame[axis].nunique() > 1:
-            _add_skew(result, evidence, "natural", axis, present, k, config)
-
-
-def _add_skew(
-    result: JudgedRepair, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str], k: int, config: AuditConfig
-) -> None:
-    frame = evidence.frame
-    groups = evidence.groups([axis], "tournament")
-    pools = pd.Index(list(subjects)).get_indexer(pd.Index(frame["subject"]))
-    inside = pools >= 0
-    structure = set_structure(frame, config, [axis], inside)
-    groups = groups_to_rank(groups, structure, inside, Findings("tournament", ""))
-    queries = subject_queries(evidence, list(subjects), config)
-    retrieved = evaluate(
-        queries.source,
-        groups,
-        k=k,
-        metrics=["max_skew", "ndkl"],
-        tie_order=evidence.tie_order(config.seed),
-        candidates=Candidates(image_pool=pools, query_pool=queries.pools),
-    )
-    null = chance(retrieved, draws=config.draws, seed=config.seed, **structure.options())
-    for row in summary(retrieved, null, level=config.level, seed=config.seed):
-        key = (row.metric, pool, axis)
-        if key[0] in ("max_skew", "ndkl") and row.group is None:
-            result.estimates[key] = row.estimate
-            names = [queries.names[q] for q in retrieved.queries]
-            result.values[key] = dict(zip(names, map(float, retrieved.values[row.metric]), strict=True))
-
-
-def _judge_utility(
-    result: JudgedRepair,
-    encoded: Encoded,
-    repair: AppliedRepair,
-    subjects: Sequence[str],
-    config: AuditConfig,
-    *,
-    briefly: bool,
-) -> None:
-    """Zero-shot accuracy among the subjects, and recall both ways, by the suite ``utility``."""
-    pool = some_subjects(encoded.utility, subjects)
-    if not len(pool.frame):
-        return
-    suite = SUITES.load("utility")
-    frame = pool.frame.drop(columns=["captions", "caption"], errors="ignore") if briefly else pool.frame
-    frame.attrs.update(pool.frame.attrs)
-    seen = EncodedPool(frame, pool.vectors)
-    suite_config = suite.defaults.having(
-        {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
-    )
-    texts = [str(text) for text in suite.texts(frame, suite_config)]
-    plain = _measured(suite, _evidence(encoded, seen, repair, texts, by_subject=False, ranked=False), suite_config)
-    measured: list[tuple[Findings, str | None]] = [(plain, None)]
-    if repair.reranks is not None and not briefly:
-        # Which class an image gets, and which text, no re-ranking of images changes.
-        captions = _captions(frame)
-        if captions is not None:
-            again = _measured(suite, _evidence(encoded, seen, repair, texts, by_subject=False), suite_config)
-            measured = [(plain, "text_to_image_recall"), (again, "")]
-    for findings, without in measured:
-        for row, queries in zip(findings.rows, findings.queries, strict=True):
-            metric = str(row["metric"])
-            if without == metric or (without == "" and metric != "text_to_image_recall"):
-                continue
-            key = (metric, "utility", "")
-            result.estimates[key] = Estimate(
-                row["value"], row["ci_low"], row["ci_high"], n=row["n"], notes=("no null: a quality, not a bias",)
-            )
-            result.values[key] = dict(zip(queries["query"], queries["value"], strict=True))
-
-
-def _measured(suite: Any, evidence: Evidence, config: AuditConfig) -> Findings:
-    findings: Findings = suite.measure(evidence, config)
-    if len(findings.rows) != len(findings.queries):
-        raise InputError("the suite utility gave rows without the values behind them")
-    return findings
-
-
-def _captions(frame: pd.DataFrame) -> Captions | None:
-    known = known_captions(frame)
-    return captions_of(frame["image_id"].tolist(), known, "tournament") if any(known) else None

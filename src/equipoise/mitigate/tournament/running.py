@@ -28,7 +28,7 @@ from equipoise.mitigate.fitting import fit_on_table, held_out_subjects
 from equipoise.mitigate.keeping import load as load_remedy
 from equipoise.mitigate.tournament.balancing import trained_on_balanced, why_not
 from equipoise.mitigate.tournament.contenders import Contender, contenders
-from equipoise.mitigate.tournament.judging import AppliedRepair, JudgedRepair, judged, no_repair, repair_by
+from equipoise.mitigate.tournament.judging import AppliedRepair, JudgedRepair, judged, repair_by
 from equipoise.mitigate.tournament.pools import Encoded, encoded
 from equipoise.mitigate.tournament.scoring import TournamentRow, best_training_free, cells_of, finding, front
 from equipoise.mitigate.tournament.settings import TournamentSettings
@@ -170,8 +170,8 @@ class _Field:
         self.encoded = encoded(model, table, natural, how.prompt, how.axis, asking)
         others = [axis for axis in table.axes if axis != how.axis]
         self.axes = [how.axis, *varying_axes(self.encoded.sets.frame, others)]
-        self.before = self._judged(self.encoded, no_repair(), parts.shown)
-        self.chosen_before = self._judged(self.encoded, no_repair(), parts.choosing, briefly=True)
+        self.before = self._judged(self.encoded, AppliedRepair(), parts.shown)
+        self.chosen_before = self._judged(self.encoded, AppliedRepair(), parts.choosing, briefly=True)
 
     def base_row(self) -> TournamentRow:
         return TournamentRow("as it is", {}, cells_of(self.before, self.before, self.how.level), kind="model")
@@ -200,11 +200,10 @@ class _Field:
         if contender.folder:
             remedy = load_remedy(contender.folder)
             check_model(remedy, self.model)
-            return self._shown_row(contender, remedy, remedy.settings(), 1)
-        remedy, strength, tried = self._strongest(contender)
-        return self._shown_row(contender, remedy, strength, tried)
+            return self._shown_row(contender, remedy, remedy.settings())
+        return self._shown_row(contender, *self._strongest(contender))
 
-    def _strongest(self, contender: Contender) -> tuple[Any, Mapping[str, Any], int]:
+    def _strongest(self, contender: Contender) -> tuple[Any, Mapping[str, Any]]:
         """The strength with the least skew on the choosing subjects that costs no more than allowed there."""
         maker = REMEDIES.load(contender.remedy)
         apart = [*self.parts.choosing, *self.parts.shown]
@@ -218,22 +217,21 @@ class _Field:
                 raise InputError(f"{contender.name}: {error}") from None
             now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.choosing, briefly=True)
             tried.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, remedy))
-        chosen = _chosen(tried)
-        return chosen[4], chosen[3], len(tried)
+        *_, strength, remedy = _chosen(tried)
+        return remedy, strength
 
-    def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any], tried: int) -> TournamentRow:
+    def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any]) -> TournamentRow:
         now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.shown)
-        seen = set(remedy.fitted_on.subjects) & set(self.parts.shown)
         kind = "remedy" if hasattr(remedy, "transform") else "ranking"
+        return self._told(contender, now, kind, strength, remedy.fitted_on.subjects)
+
+    def _told(
+        self, contender: Contender, now: JudgedRepair, kind: str, strength: Mapping[str, Any], fitted_on: Sequence[str]
+    ) -> TournamentRow:
+        seen, cells = set(fitted_on) & set(self.parts.shown), cells_of(now, self.before, self.how.level)
+        tried, unknown = len(contender.strengths), contender.seen is None
         return TournamentRow(
-            contender.name,
-            dict(strength),
-            cells_of(now, self.before, self.how.level),
-            tried,
-            kind,
-            tuple(sorted(seen)),
-            contender.seen is None,
-            tuple(now.notes),
+            contender.name, dict(strength), cells, tried, kind, tuple(sorted(seen)), unknown, tuple(now.notes)
         )
 
     def _data_row(self, contender: Contender) -> TournamentRow:
@@ -255,31 +253,24 @@ class _Field:
             )
             now = self._judged_model(folder, self.parts.choosing, briefly=True)
             tried.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, folder))
-        _, _, _, strength, folder = _chosen(tried)
+        *_, strength, folder = _chosen(tried)
         now = self._judged_model(folder, self.parts.shown)
-        cells = cells_of(now, self.before, self.how.level)
         shutil.rmtree(work, ignore_errors=True)
-        return TournamentRow(contender.name, dict(strength), cells, len(tried), "data", notes=tuple(now.notes))
+        return self._told(contender, now, "data", strength, ())
 
     def _judged_model(self, folder: Path, subjects: Sequence[str], *, briefly: bool = False) -> JudgedRepair:
         """A checkpoint, asked about some subjects alone."""
-        from equipoise.models import load
-
-        model = load(f"hf:{folder}", **({"device": self.device} if self.device else {}))
-        theirs = encoded(
-            model, self.table, self.natural, self.how.prompt, self.how.axis, self.asking, subjects=subjects
-        )
-        return self._judged(theirs, no_repair(), subjects, briefly=briefly)
+        return self._judged(self._asked(f"hf:{folder}", subjects), AppliedRepair(), subjects, briefly=briefly)
 
     def _checkpoint_row(self, contender: Contender) -> TournamentRow:
+        now = self._judged(self._asked(contender.checkpoint), AppliedRepair(), self.parts.shown)
+        return self._told(contender, now, "checkpoint", {}, contender.seen or ())
+
+    def _asked(self, model: str, subjects: Sequence[str] | None = None) -> Encoded:
         from equipoise.models import load
 
-        other = load(contender.checkpoint, **({"device": self.device} if self.device else {}))
-        theirs = encoded(other, self.table, self.natural, self.how.prompt, self.how.axis, self.asking)
-        now = self._judged(theirs, no_repair(), self.parts.shown)
-        seen = tuple(sorted(set(contender.seen or ()) & set(self.parts.shown)))
-        cells = cells_of(now, self.before, self.how.level)
-        return TournamentRow(contender.name, {}, cells, 1, "checkpoint", seen, contender.seen is None, tuple(now.notes))
+        other = load(model, **({"device": self.device} if self.device else {}))
+        return encoded(other, self.table, self.natural, self.how.prompt, self.how.axis, self.asking, subjects=subjects)
 
     def _judged(
         self, asked: Encoded, repair: AppliedRepair, subjects: Sequence[str], *, briefly: bool = False

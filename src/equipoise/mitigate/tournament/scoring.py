@@ -77,16 +77,7 @@ class TournamentRow:
             cell = dict(plain)
             key = (cell.pop("metric"), cell.pop("pool"), cell.pop("axis"))
             cells[key] = TournamentCell(**cell)
-        return cls(
-            data["name"],
-            data["strength"],
-            cells,
-            data["tried"],
-            data["kind"],
-            tuple(data["seen"]),
-            data["unknown"],
-            tuple(data["notes"]),
-        )
+        return cls(**{**data, "cells": cells, "seen": tuple(data["seen"]), "notes": tuple(data["notes"])})
 
 
 def cells_of(now: JudgedRepair, before: JudgedRepair, level: float) -> dict[Key, TournamentCell]:
@@ -184,9 +175,9 @@ def finding(rows: Sequence[TournamentRow], axis: str, k: int, most_loss: float) 
             f"As it is, the model's MaxSkew@{k} on {axis} lies {skew.value:+.2f} above chance on counterfactual sets "
             f"of {skew.n} subjects that no remedy has seen{unless}."
         )
-    lower = [row for row in fair if (cell := row.cell("max_skew", "sets", axis)) is not None and cell.is_lower]
+    lower = [row for row in fair if _lower(row, "sets", axis)]
     said.append(_who("lower it there, with an interval that excludes no change", lower, fair))
-    natural = [row for row in fair if (cell := row.cell("max_skew", "natural", axis)) is not None]
+    natural = [row for row in fair if row.cell("max_skew", "natural", axis) is not None]
     only: list[TournamentRow] = []
     if natural:
         only = [row for row in natural if _lower(row, "natural", axis) and not _lower(row, "sets", axis)]
@@ -203,11 +194,8 @@ def finding(rows: Sequence[TournamentRow], axis: str, k: int, most_loss: float) 
                 f"Look worse on the natural pool, though they repair on the sets: {_names(worse)}. A skew is measured "
                 "against the pool's own shares, and a model that leans as its pool does shows none there."
             )
-        neither = [
-            row
-            for row in natural
-            if row not in worse and not _lower(row, "natural", axis) and _lower(row, "sets", axis)
-        ]
+        better = [row for row in natural if _lower(row, "sets", axis) and not _lower(row, "natural", axis)]
+        neither = [row for row in better if row not in worse]
         if neither:
             said.append(f"The natural pool does not show what the sets do of {_names(neither)}.")
     said += _cost(fair, most_loss)
@@ -252,15 +240,11 @@ def _spill(fair: Sequence[TournamentRow], axis: str) -> list[str]:
     """Who moves an axis that nobody meant to repair."""
     said = []
     axes = sorted({a for row in fair for (metric, pool, a) in row.cells if metric == "max_skew" and pool == "sets"})
-    for other in axes:
-        if other == axis:
-            continue
-        worse = [row for row in fair if (c := row.cell("max_skew", "sets", other)) and (c.change_low or 0) > 0]
-        better = [row for row in fair if (c := row.cell("max_skew", "sets", other)) and c.is_lower]
-        if worse:
-            said.append(f"The skew on {other} rises with {_names(worse)}.")
-        if better:
-            said.append(f"The skew on {other} falls along with {_names(better)}.")
+    for other in (name for name in axes if name != axis):
+        for how, is_it in (("rises with", _higher), ("falls along with", _lower)):
+            some = [row for row in fair if is_it(row, "sets", other)]
+            if some:
+                said.append(f"The skew on {other} {how} {_names(some)}.")
     return said
 
 

@@ -11,8 +11,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.data.published import published_numbers
@@ -236,7 +234,6 @@ class PublishedRow:
     row: str
     column: str
     value: float
-    sd: float | None = None
 
 
 def published_rows(model: str) -> Sequence[PublishedRow]:
@@ -257,8 +254,5 @@ def published_rows(model: str) -> Sequence[PublishedRow]:
             row = str(cell["row"])
             base = row.removesuffix(" pretrained").removesuffix(" debiased")
             if base == name or (name == "CLIP" and base == "CLIP-clip"):
-                sd = None if pd.isna(cell["sd"]) else float(cell["sd"])
-                rows.append(
-                    PublishedRow(f"{title} {cell['table']}", row, str(cell["column"]), float(cell["value"]), sd)
-                )
+                rows.append(PublishedRow(f"{title} {cell['table']}", row, str(cell["column"]), float(cell["value"])))
     return rows

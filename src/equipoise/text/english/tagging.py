@@ -14,7 +14,7 @@ spaCy is used instead by ``tagger="spacy"`` where it is installed with its small
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -64,7 +64,7 @@ def tag_tokens(tokens: Sequence[str], *, tagger: str = "rules") -> list[str]:
     >>> tag_tokens("a parked car stands near the man riding a wave".split())
     ['function', 'adjective', 'noun', 'verb', 'function', 'function', 'noun', 'verb', 'function', 'noun']
     """
-    return _tagger(tagger)([tokens])[0]
+    return _tagged([tokens], tagger)[0]
 
 
 def content_vocabulary(
@@ -85,7 +85,7 @@ def content_vocabulary(
     common = sorted(totals, key=lambda word: (-totals[word], word))[:top]
     uses = Counter(
         use
-        for tokens, tags in zip(listed, _tagger(tagger)(listed), strict=True)
+        for tokens, tags in zip(listed, _tagged(listed, tagger), strict=True)
         for use in zip(tokens, tags, strict=True)
     )
     words = []
@@ -98,19 +98,13 @@ def content_vocabulary(
     return words
 
 
-def _tagger(name: str) -> Callable[[Sequence[Sequence[str]]], list[list[str]]]:
-    if name == "rules":
-        return _tag_by_rules
-    if name == "spacy":
-        return _tag_by_spacy
-    raise UnknownNameError("tagger", name, TAGGERS)
+def _tagged(captions: Sequence[Sequence[str]], tagger: str) -> list[list[str]]:
+    if tagger not in TAGGERS:
+        raise UnknownNameError("tagger", tagger, TAGGERS)
+    return _tagged_by_spacy(captions) if tagger == "spacy" else [_tagged_by_rules(tokens) for tokens in captions]
 
 
-def _tag_by_rules(captions: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [_tagged(tokens) for tokens in captions]
-
-
-def _tagged(tokens: Sequence[str]) -> list[str]:
+def _tagged_by_rules(tokens: Sequence[str]) -> list[str]:
     words = [token.lower() for token in tokens]
     tags: list[str] = []
     for i, word in enumerate(words):
@@ -122,7 +116,7 @@ def _tagged(tokens: Sequence[str]) -> list[str]:
 _OF_SPACY = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective", "ADV": "adverb"}
 
 
-def _tag_by_spacy(captions: Sequence[Sequence[str]]) -> list[list[str]]:
+def _tagged_by_spacy(captions: Sequence[Sequence[str]]) -> list[list[str]]:
     pipeline, doc = _spacy()
     documents = (doc(pipeline.vocab, words=list(tokens)) for tokens in captions)
     return [[_OF_SPACY.get(token.pos_, "function") for token in done] for done in pipeline.pipe(documents)]

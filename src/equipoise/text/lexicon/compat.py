@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 
 from equipoise.errors import UnknownNameError
 
@@ -65,20 +66,12 @@ def rewrite(text: str, compat: str, replace: Mapping[str, str]) -> str:
 
 def _gensynth_rewrite(text: str, replace: Mapping[str, str]) -> str:
     # The released code replaces word after word; none of its replacements is itself a key, so one pass is the same.
-    substitute: Callable[[re.Match[str]], str] = lambda m: replace[m.group()]  # noqa: E731
-    replaced = _boundary_pattern(tuple(sorted(replace))).sub(substitute, text.lower())
+    replaced = _boundary_pattern(tuple(sorted(replace))).sub(lambda found: replace[found.group()], text.lower())
     single = re.sub(r"\s+", " ", replaced)
     return re.sub(r'\s([?.!,"](?:\s|$))', r"\1", single).strip()
 
 
-_PATTERNS: dict[tuple[str, ...], re.Pattern[str]] = {}
-
-
+@cache
 def _boundary_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    if words not in _PATTERNS:
-        _PATTERNS[words] = re.compile(r"\b(?:" + "|".join(map(re.escape, _longest_first(words))) + r")\b")
-    return _PATTERNS[words]
-
-
-def _longest_first(words: Iterable[str]) -> list[str]:
-    return sorted(words, key=lambda w: (-len(w), w))
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b")

@@ -119,7 +119,7 @@ class WordIndex:
     @cached_property
     def plain_group(self) -> dict[str, str]:
         """The group of each word that says it wherever it stands."""
-        return {word: group for word, group, row in self._plain if not row.not_before}
+        return {word: group for word, group, _ in self._plain}
 
     @cached_property
     def plain_neutral(self) -> dict[str, str]:
@@ -167,15 +167,10 @@ class WordIndex:
 
     def plain_swap(self, to: str | None) -> dict[str, str]:
         """The counterpart of each word that needs no look around it; empty where there is none."""
-        swaps = self._swap_cache.get(to)
-        if swaps is None:
-            swaps = {}
-            for word, group, row in self._plain:
-                new = self._counterpart(row, group, to)
-                if same_article(word, new):
-                    swaps[word] = new
-            self._swap_cache[to] = swaps
-        return swaps
+        if to not in self._swap_cache:
+            pairs = ((word, self._counterpart(row, group, to)) for word, group, row in self._plain)
+            self._swap_cache[to] = {word: new for word, new in pairs if same_article(word, new)}
+        return self._swap_cache[to]
 
     @cached_property
     def _swap_cache(self) -> dict[str | None, dict[str, str]]:
@@ -225,13 +220,7 @@ class WordIndex:
         """Whether the word is said of something that is no person ("mother elephant")."""
         return bool(match.row.not_before) and is_said_of(low, match.end, self.contents.lists[match.row.not_before])
 
-    def rewrite(
-        self,
-        text: str,
-        plain: Mapping[str, str],
-        edits_for: EditsFor,
-        agree: bool,
-    ) -> str:
+    def rewrite(self, text: str, plain: Mapping[str, str], edits_for: EditsFor, agree: bool) -> str:
         """``text`` with ``plain`` words replaced at once and the others by ``edits_for``."""
         low = lower(text)
         edits: list[Edit] = []
@@ -258,11 +247,7 @@ class WordIndex:
         return apply_edits(text, edits) if edits else text
 
     def rewrite_all(
-        self,
-        texts: Iterable[str],
-        plain: Mapping[str, str],
-        edits_for: EditsFor,
-        agree: bool,
+        self, texts: Iterable[str], plain: Mapping[str, str], edits_for: EditsFor, agree: bool
     ) -> list[str]:
         """:meth:`rewrite` of each text, thousands in one go: the pattern runs over them joined."""
         rewritten: list[str] = []

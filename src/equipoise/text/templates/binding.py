@@ -68,15 +68,7 @@ def activities() -> tuple[Activity, ...]:
     (37, 'applying nail polish', 'female')
     """
     return tuple(
-        Activity(
-            id=entry["id"],
-            printed=entry["printed"],
-            phrase=entry["phrase"],
-            category=entry["category"],
-            expected=entry["expected"],
-            images=dict(entry["images"]),
-            near=tuple(entry["near"]),
-        )
+        Activity(**{**entry, "images": dict(entry["images"]), "near": tuple(entry["near"])})
         for entry in shipped("gab")["activity"]
     )
 

@@ -113,13 +113,17 @@ def read_caption_file(path: str | Path) -> CaptionFile:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is not a file; give the path of a TOML file with [axes]")  # a device has no end
+    return CaptionFile(toml_in(path, "the path of a TOML file with [axes]"), str(path))
+
+
+def toml_in(path: Path, wanted: str) -> dict[str, Any]:
+    """The content of a TOML file; where there is none, the sentence says to give what is ``wanted``."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; give the path of a TOML file with [axes]") from None
+        raise InputError(f"{path}: there is no such file; give {wanted}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: cannot be read as TOML in UTF-8 ({error})") from error
-    return CaptionFile(content, str(path))
 
 
 def read_subjects(path: str | Path) -> tuple[list[str], list[str]]:

@@ -252,7 +252,7 @@ def group_nouns(axis: str, groups: Iterable[str]) -> dict[str, str]:
     {'F': 'woman', 'M': 'man'}
     """
     known = zero_shot_prompts(axis, templates=("{}",)) if axis in person_axes() else {}
-    return {group: _worded(axis, group, {name: texts[0] for name, texts in known.items()}) for group in groups}
+    return _worded(axis, groups, {name: texts[0] for name, texts in known.items()})
 
 
 def group_phrases(axis: str, groups: Iterable[str]) -> dict[str, str]:
@@ -263,8 +263,7 @@ def group_phrases(axis: str, groups: Iterable[str]) -> dict[str, str]:
     >>> group_phrases("skin_tone", ["dark"]), group_phrases("hair", ["red-haired"])
     ({'dark': 'person with dark skin'}, {'red-haired': 'red-haired person'})
     """
-    known = dict(person_prompts(axis, templates=("{}",))[0].groups) if axis in person_axes() else {}
-    return {group: _worded(axis, group, known) for group in groups}
+    return _worded(axis, groups, _phrases(axis))
 
 
 def worded_by_rule(axis: str, groups: Iterable[str]) -> list[str]:
@@ -273,17 +272,21 @@ def worded_by_rule(axis: str, groups: Iterable[str]) -> list[str]:
     >>> worded_by_rule("gender", ["Female", "neutral"])
     ['neutral']
     """
-    known = person_prompts(axis, templates=("{}",))[0].groups if axis in person_axes() else {}
-    return [group for group in groups if _key(group, axis) not in {_key(name) for name in known}]
+    known = {_key(name) for name in _phrases(axis)}
+    return [group for group in groups if _key(group, axis) not in known]
 
 
-def _worded(axis: str, group: str, known: dict[str, str]) -> str:
+def _phrases(axis: str) -> Mapping[str, str]:
+    return person_prompts(axis, templates=("{}",))[0].groups if axis in person_axes() else {}
+
+
+def _worded(axis: str, groups: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
     by_key = {_key(name): phrase for name, phrase in known.items()}
-    if _key(group, axis) in by_key:
-        return by_key[_key(group, axis)]
-    if axis == "age" and group in _AGES:
-        return _AGES[group]
-    return _RULES.get(axis, "{} person").format(group.replace("_", " "))
+    ages, rule = _AGES if axis == "age" else {}, _RULES.get(axis, "{} person")
+    return {
+        group: by_key.get(_key(group, axis)) or ages.get(group) or rule.format(group.replace("_", " "))
+        for group in groups
+    }
 
 
 def _key(group: str, axis: str = "") -> str:

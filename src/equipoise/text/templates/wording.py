@@ -8,7 +8,6 @@ it begins with "with" or "who". *Aliases* are what tables call a group that the 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -17,7 +16,7 @@ from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.english.articles import article
-from equipoise.text.templates.files import shipped
+from equipoise.text.templates.files import shipped, toml_in
 
 __all__ = ["Forms", "Wording", "read_wording", "shipped_wording", "stands_behind"]
 
@@ -165,12 +164,7 @@ def read_wording(path: str | Path) -> Wording:
     What the file does not say is as shipped; the phrases of an axis replace the shipped ones.
     """
     file = Path(path)
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{file}: there is no such file; give a TOML file with [terms.AXIS]") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{file}: cannot be read as TOML in UTF-8 ({error})") from error
+    content = toml_in(file, "a TOML file with [terms.AXIS]")
     for key in content:
         if key not in _KEYS:
             raise UnknownNameError(f"key in {file}", key, _KEYS)
