@@ -388,7 +388,7 @@ class StoredEncoder:
 def image_name(image: Any, root: str | Path | None) -> bytes | InputError:
     """What an image is kept under, or what is wrong with it."""
     try:
-        return image_ids([image], root=root)[0].tobytes()
+        return bytes(image_ids([image], root=root)[0])
     except InputError as error:
         return error
 

@@ -58,9 +58,9 @@ def in_one_sentence(what: str, *passed_on: type[Exception]) -> Iterator[None]:
     """
     try:
         yield
-    except (InputError, MemoryError, *passed_on):
-        raise
     except Exception as error:
+        if isinstance(error, (InputError, MemoryError, *passed_on)):
+            raise
         raise InputError(f"{what}: {one_line(error)}") from error
 
 

@@ -132,4 +132,5 @@ def _unchecked() -> AbstractContextManager[None]:
     """Hundreds of small fits: looking at settings and at our own counts would take a good part of the time."""
     from sklearn import config_context
 
-    return config_context(assume_finite=True, skip_parameter_validation=True)
+    unchecked: AbstractContextManager[None] = config_context(assume_finite=True, skip_parameter_validation=True)
+    return unchecked

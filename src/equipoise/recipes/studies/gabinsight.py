@@ -82,7 +82,11 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         steps.append(outside_step("scenes", "Scenes by an image service, filtered", need, **cost))
     for model in models:
         large = any(word in model for word in ("g-14", "L-14", "RN50x64", "large", "flava", "Alt"))
-        about = {"gpu_hours": 0.15 if large else 0.04, "disk_gb": 4.0 if large else 1.0, "missing": need}
+        about: dict[str, Any] = {
+            "gpu_hours": 0.15 if large else 0.04,
+            "disk_gb": 4.0 if large else 1.0,
+            "missing": need,
+        }
         about |= {"data": data, "images": 5757, "reads": ("scenes",)}
         steps += audit_steps([model], "binding", _scenes, {"seed": options.seed}, **about)
     return steps

@@ -129,7 +129,8 @@ def _inpaints(folder: Path) -> Image.Image:
 def _as_asked(scenes: Sequence[Scene], images: Pixels) -> NDArray[np.bool_]:
     """Whether the judge sees the gender, the skin tone, the occupation and the place that were asked for."""
     right = as_asked(scenes, images)
-    return np.all([right[axis] for axis in ("gender", "skin_tone", "occupation", "scene")], axis=0)
+    seen: NDArray[np.bool_] = np.all([right[axis] for axis in ("gender", "skin_tone", "occupation", "scene")], axis=0)
+    return seen
 
 
 def _stacked(images: Sequence[Any]) -> Pixels:
