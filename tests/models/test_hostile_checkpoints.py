@@ -23,7 +23,7 @@ from equipoise.models import convert, folders, load
 from equipoise.models.diffusers import folders as pipeline_folders
 from equipoise.models.diffusers import generator
 from equipoise.models.hf import captioners as hf_captioners
-from equipoise.models.hf import checkpoint, classifiers, detectors, fillers
+from equipoise.models.hf import checkpoint, detectors, revisers
 from equipoise.models.trust import check_folder
 
 SOURCE = Path(folders.__file__).parents[1]
@@ -84,7 +84,7 @@ def test_refused_before_transformers_sees_it(
 ) -> None:
     folder = Path(shutil.copytree(tiny_checkpoint("clip"), tmp_path / "model"))
     hostile.KINDS[kind](folder, beside)
-    for module in (checkpoint, classifiers, detectors, fillers, hf_captioners):
+    for module in (checkpoint, detectors, hf_captioners, revisers):
         monkeypatch.setattr(module, "from_transformers", unseen)
     refused(lambda: load(f"hf:{folder}"))
 

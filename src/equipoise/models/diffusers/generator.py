@@ -153,9 +153,10 @@ class DiffusersGenerator:
                 seed=seed,
                 share=share,
                 inject=inject,
+                guidance=own["guidance_scale"],
+                steps=own["num_inference_steps"],
                 blend=blend,
                 sampler=sampler,
-                **own,
             )
 
     def edit(
