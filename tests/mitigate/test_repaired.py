@@ -7,9 +7,10 @@ import pytest
 
 from equipoise import audit
 from equipoise.data import Table
+from equipoise.data.runs import find_run
 from equipoise.errors import InputError
 from equipoise.mitigate import REMEDIES, Projection, fit_on_table, held_out_layer, load, repaired, save
-from equipoise.mitigate.fitting import held_out_subjects, seen_subjects
+from equipoise.mitigate.fitting import fit_into_folder, held_out_subjects, seen_subjects
 from equipoise.mitigate.keeping import fingerprint
 from equipoise.models import Encoder, Precomputed
 from equipoise.models import load as load_model
@@ -248,6 +249,26 @@ def test_an_encoder_of_pictures_is_fitted_and_stays_an_encoder(tmp_path):
     a, b = better.encode_images(pictures)
     assert np.linalg.norm(a - b) < 0.25 * np.linalg.norm(np.diff(Toy().encode_images(pictures), axis=0)) / 200
     assert np.allclose(np.linalg.norm(better.encode_texts(["x", "yy"]), axis=1), 1, atol=1e-6)
+
+
+def test_rows_of_the_split_test_teach_nothing(home, model, tmp_path):
+    rows = Table.open(home / "sets").to_pandas(["image_id", "set_id", "subject", "gender"]).to_dict("records")
+    dealt = [{**row, "split": "Test" if row["set_id"].endswith(("-8", "-9")) else "train"} for row in rows]
+    table = Table.create(tmp_path / "dealt", dealt, axes=["gender"])
+    fewer = Table.create(tmp_path / "fewer", [row for row in dealt if row["split"] == "train"], axes=["gender"])
+    remedy, other = (fit_on_table(Projection(), model, some, ["gender"], held_out=["job5"]) for some in (table, fewer))
+    assert np.array_equal(remedy.matrix, other.matrix)
+    assert remedy.fitted_on.n == other.fitted_on.n == 7 * 8 * 2
+    assert remedy.fitted_on.notes == ("28 images of the split test are not used",)
+    assert other.fitted_on.notes == ()
+    from_texts = fit_on_table(Projection("prompts"), Toy(), table, ["gender"], held_out=["job5"])
+    assert from_texts.fitted_on.notes == remedy.fitted_on.notes
+    none = Table.create(tmp_path / "none", [{**row, "split": "test"} for row in rows], axes=["gender"])
+    with pytest.raises(InputError, match="all images left are of the split test"):
+        fit_on_table(Projection(), model, none, ["gender"])
+    kept, _ = fit_into_folder(Projection(), model, table, ["gender"], tmp_path / "remedy", share=0.0)
+    assert load(tmp_path / "remedy").fitted_on == kept.fitted_on
+    assert find_run(tmp_path / "remedy").of["without"] == "test"
 
 
 def test_a_remedy_of_another_model_is_refused(fitted):

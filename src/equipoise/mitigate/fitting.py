@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise import engine
 from equipoise.data import Table
@@ -53,8 +55,9 @@ def fit_on_table(
     """Fit ``remedy`` on the images of ``table`` whose subject is not ``held_out``, and record what it has seen.
 
     Groups are those of ``axes``; images of one ``set_id`` are compared with each other, where the table has sets. What
-    a filter dropped is not used. ``asking`` says how the model is asked; what the cache knows is not encoded again. An
-    image that cannot be read is left out and noted (``fitted_on.notes``); too many of them are refused.
+    a filter dropped is not used, nor is what the table's ``split`` calls ``test``. ``asking`` says how the model is
+    asked; what the cache knows is not encoded again. An image that cannot be read is left out; too many of them are
+    refused. What is left out for these two reasons is noted (``fitted_on.notes``).
     A remedy that learns from texts is fitted on ``prompts``, or else on the usual ones for the groups and the subjects
     that are not held out (:func:`equipoise.mitigate.prompts.default_prompts`).
     """
@@ -67,7 +70,11 @@ def fit_on_table(
     use = ~frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
     if not use.any():
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
-    mine = frame[use].reset_index(drop=True)
+    tests = use & _of_test(frame)
+    if (tests == use).all():
+        raise InputError(f"{table.path}: all images left are of the split test; nothing is left to fit the remedy on")
+    notes = [f"{int(tests.sum()):,} images of the split test are not used"] if tests.any() else []
+    mine = frame[use & ~tests].reset_index(drop=True)
     subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     if remedy.learns_from == "texts":
         groups = {axis: sorted(map(str, mine[axis].dropna().unique())) for axis in axes}
@@ -75,7 +82,7 @@ def fit_on_table(
         fit_on_prompts(remedy, model, prompts or _usual_prompts(remedy, groups, named), asking=asking)
         assert remedy.fitted_on is not None
         if prompts is None:
-            remedy.fitted_on = replace(remedy.fitted_on, table=table.fingerprint, subjects=subjects)
+            remedy.fitted_on = replace(remedy.fitted_on, table=table.fingerprint, subjects=subjects, notes=tuple(notes))
         return remedy
     if prompts is not None:
         raise InputError(f"the remedy {remedy.name!r} learns from images, not from prompts; leave them out")
@@ -97,7 +104,7 @@ def fit_on_table(
         model=model.name,
         key=model.key,
         table=table.fingerprint,
-        notes=tuple(unreadable.notes()),
+        notes=(*notes, *unreadable.notes()),
         subjects=subjects,
     )
     return remedy
@@ -161,6 +168,8 @@ def fit_into_folder(
         "axes": list(axes),
     }
     of |= {"held_out": {"share": share, "seed": seed}}
+    if _of_test(_labels(table, [])).any():
+        of |= {"without": "test"}
     if prompts is not None:
         groups = {axis: list(names) for axis, names in prompts.groups.items()}
         of |= {"prompts": [list(prompts.texts), list(prompts.sets), groups]}
@@ -213,6 +222,11 @@ def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
     for axis in axes:
         if axis not in table.types:
             raise UnknownNameError(f"axis of {table.path}", axis, table.axes)
-    names = list(dict.fromkeys(["image_id", "set_id", "subject", *axes]))
+    names = list(dict.fromkeys(["image_id", "set_id", "subject", "split", *axes]))
     frame = table.to_pandas(names, only_kept="keep" in table.columns).reset_index(drop=True)
     return with_joined_labels(frame, axes)[0]
+
+
+def _of_test(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """(n,) which rows are kept for tests, by the table's ``split``."""
+    return np.asarray(frame["split"].astype("string").str.lower().eq("test").fillna(False), dtype=bool)

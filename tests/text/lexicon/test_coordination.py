@@ -89,3 +89,23 @@ def test_a_swap_says_each_group_once():
 def test_a_number_of_years_is_not_the_group_old(text, group, neutral):
     assert AGE.label(text) == group
     assert AGE.neutralise(text) == neutral
+
+
+@pytest.mark.parametrize(
+    ("lexicon", "text", "neutral"),
+    [
+        ("age", "a tall, young man", "a tall man"),
+        ("age", "The tall, dark, elderly woman smiles", "The tall, dark woman smiles"),
+        ("race", "two smiling, Asian women", "two smiling women"),
+        ("equipoise", "A tall, male surfer and his dog", "A tall surfer and their dog"),
+        ("equipoise", "a tall, male man", "a tall person"),
+        ("equipoise", "On a beach, male surfers wait", "On a beach, surfers wait"),
+        ("equipoise", "in the open, male surfers wait", "in the open, surfers wait"),
+        ("age", "the house is old, young men wait", "the house is old, men wait"),
+        ("gensynth_code", "a tall, male man", "a tall, person person"),  # a published list writes what it wrote
+    ],
+)
+def test_a_comma_goes_with_the_adjective_that_it_parted_from_the_noun(lexicon, text, neutral):
+    words = Lexicon.load(lexicon)
+    assert words.neutralise(text) == neutral
+    assert words.neutralise_all(["A dog", text, "A cat"]) == ["A dog", neutral, "A cat"]

@@ -23,7 +23,7 @@ from equipoise.text.lexicon.rewriting import apply_edits
 __all__ = ["LEXICONS", "Lexicon", "Match"]
 
 DEFAULT = "equipoise"
-# Numbers of their papers were met with what these write; it stays as it is, clumsy possessives included.
+# Numbers of their papers were met with what these write; it stays as it is, clumsy possessives and commas included.
 _PUBLISHED = frozenset(("gensynth_paper", "gensynth_code", "lic", "libra", "dba"))
 LEXICONS = Registry("lexicon")
 for _id, _summary, _citation, _licence in (
@@ -328,8 +328,8 @@ class Lexicon:
 
     @cached_property
     def _index(self) -> WordIndex:
-        fits_possessives = self.language == "en" and self.id not in _PUBLISHED
-        return WordIndex(self.contents, self._completions(), fits_possessives)
+        fits_english = self.language == "en" and self.id not in _PUBLISHED
+        return WordIndex(self.contents, self._completions(), fits_english)
 
     def _completions(self) -> dict[tuple[str, str], str]:
         """Counterparts in the default lexicon of words that have none here, where it speaks of the same groups."""

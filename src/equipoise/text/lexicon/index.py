@@ -27,6 +27,7 @@ from equipoise.text.lexicon.rewriting import (
     Runs,
     apply_edits,
     article_edit,
+    comma_edit,
     drop_edits,
     in_case_of,
     possessive_edit,
@@ -92,8 +93,9 @@ class WordIndex:
     contents: LexiconContents
     completions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Counterparts of words that have none in the lexicon itself, by word and target group."""
-    fits_possessives: bool = False
-    """Whether an English possessive behind a noun follows the word that is written for it."""
+    fits_english: bool = False
+    """Whether an English possessive behind a noun follows the word that is written for it, and a comma goes with what
+    it parted from the noun."""
 
     @cached_property
     def entries(self) -> Mapping[str, _Entry]:
@@ -155,7 +157,7 @@ class WordIndex:
         return frozenset(w for w, e in self.entries.items() if e.rows and all(row.role == "noun" for row in e.rows))
 
     def _possessive_edits(self, text: str, low: str, start: int, end: int, new: str) -> list[Edit]:
-        if not self.fits_possessives or fold_phrase(low[start:end]) not in self._nouns_alone:
+        if not self.fits_english or fold_phrase(low[start:end]) not in self._nouns_alone:
             return []
         fitted = possessive_edit(text, low, start, end, new)
         return [] if fitted is None else [fitted]
@@ -304,7 +306,8 @@ class WordIndex:
             listed = bool(match.row.before)
             dropped = drop_edits(text, low, first, end, self.adjectives, seen.runs, commas=listed)
             if dropped is not None:
-                return dropped
+                comma = comma_edit(low, first) if self.fits_english else None
+                return dropped if comma is None else [comma, *dropped]
         return _replacement(text, low, start, end, neutral or "person")
 
     def _run_start(self, low: str, match: Match, before: Sequence[Span]) -> int:

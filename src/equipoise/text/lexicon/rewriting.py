@@ -8,13 +8,14 @@ from functools import lru_cache
 
 from equipoise.text.english.articles import article
 from equipoise.text.lexicon.describing import adjective_end, joined_end
-from equipoise.text.lexicon.positions import SEPARATOR, next_word
+from equipoise.text.lexicon.positions import CHAIN, SEPARATOR, next_word
 
 __all__ = [
     "Edit",
     "Runs",
     "apply_edits",
     "article_edit",
+    "comma_edit",
     "drop_edits",
     "in_case_of",
     "possessive_edit",
@@ -39,6 +40,13 @@ _CLOSING = re.compile(r"(?<=[^\s\x00s(\[{\"“])['’](?!\w)")
 _QUOTATION = 300
 """Characters in which an opening mark is looked for: a text of nothing but possessives is read in one pass."""
 _PLURALS_WITHOUT_S = ("men", "people", "children", "folk")
+
+_WORD_BEFORE = re.compile(r"([\w'’\-]+)(,?)\s+$")
+# "the" only where a sentence begins: "in the open, male surfers wait" has a comma of its own.
+_BEGINS_PHRASE = re.compile(
+    r"\b(?:an?|this|that|these|those|some|several|many|two|three|four|five|six|his|her|its|their|my|your|our)\s+$"
+    r"|(?:^|[\x00.!?:;\"“])\s*the\s+$"
+)
 
 _article = lru_cache(maxsize=4096)(article)
 
@@ -134,6 +142,29 @@ def drop_edits(
         edits = [(start, noun + 1, text[noun].upper())]
     fitted = article_edit(text, low, start, low[start:end], word)
     return edits if fitted is None else [fitted, *edits]
+
+
+def comma_edit(low: str, start: int) -> Edit | None:
+    """The edit that takes out the comma before the adjective at ``start``, which goes, if it joined it to others.
+
+    "A tall, male surfer" becomes "a tall surfer"; a comma that ends a phrase ("on a beach, male surfers") stays.
+
+    >>> comma_edit("a tall, male surfer", 8), comma_edit("on a beach, male surfers", 12)
+    ((6, 7, ''), None)
+    """
+    before = _WORD_BEFORE.search(low, max(0, start - 40), start)
+    if before is None or not before.group(2):
+        return None
+    from equipoise.text.english.tagging_context import word_tags  # here: its lists are long, and few texts come so far
+
+    comma = before.start(2)
+    for _ in range(CHAIN):
+        if before is None or "adjective" not in word_tags(before.group(1)):
+            return None
+        if _BEGINS_PHRASE.search(low, max(0, before.start() - 16), before.start()):
+            return comma, comma + 1, ""
+        before = _WORD_BEFORE.search(low, max(0, before.start() - 40), before.start())
+    return None
 
 
 def _behind_run(low: str, end: int, adjectives: Container[str], runs: Runs, commas: bool) -> tuple[str, str, int]:
