@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from equipoise.data import Table
 from equipoise.data.runs import KINDS, RUN, check_folder, claimed, file_to_write, find_run, read_run
 from equipoise.errors import InputError
+
+OLD = [(kind, old) for kind, (_, old, _) in KINDS.items() if old and kind != "report"]
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -43,9 +46,13 @@ def test_a_folder_says_what_made_it(tmp_path: Path) -> None:
     assert run.about["versions"]["equipoise"]
 
 
-def test_the_files_of_a_page_that_python_wrote_are_known(tmp_path: Path) -> None:
-    (tmp_path / "_files.json").write_text("[]")
-    assert find_run(tmp_path).kind == "report"
+@pytest.mark.parametrize(("kind", "old_name"), OLD)
+def test_old_names_are_read_and_replaced(kind: str, old_name: str, tmp_path: Path) -> None:
+    (tmp_path / old_name).write_text(json.dumps({"command": "captions", "settings": {"k": 1}}))
+    (tmp_path / "results.csv").write_text("old")
+    assert read_run(tmp_path, kind).settings == {"k": 1}
+    write(tmp_path, "results.csv", kind=kind)
+    assert sorted(contents(tmp_path)) == ["results.csv", RUN]
 
 
 def test_a_run_is_marked_before_it_is_done_and_leaves_nothing_when_it_fails(tmp_path: Path) -> None:
@@ -103,7 +110,7 @@ def test_a_file_of_the_user_is_never_replaced(tmp_path: Path) -> None:
 def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
     write(tmp_path, "results.csv")
     before = contents(tmp_path)
-    for name in (".stage/images.npy", ".results.csv.0a1b.tmp", "_work/.x.json.0a1b.tmp"):
+    for name in (".stage/images.npy", ".audit-0a1b2c/images.npy", ".results.csv.0a1b.tmp", "_work/.x.json.0a1b.tmp"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("half")
     write(tmp_path, "results.csv")

@@ -45,30 +45,33 @@ PAGE = ("report.html", "report_files")
 _LOCK = ".lock"
 """The name that tables use: a table and a run never write into one folder at the same time."""
 _STAGE = ".stage"
+_OLD_STAGES = ".audit-*"
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "transformers", "accelerate", "peft")
 
 
 class _Kind(NamedTuple):
     noun: str
+    old_name: str = ""
+    """The file that said the same before there was ``run.json``; it is read for one release."""
     work: tuple[str, ...] = ()
     """Folders that outlive a single run: evidence, and work that is finished."""
 
 
 KINDS: Mapping[str, _Kind] = {
-    "audit": _Kind("an audit", work=("_evidence",)),
-    "captions": _Kind("an audit of captions", work=("_work",)),
-    "dataset": _Kind("an audit of a dataset"),
+    "audit": _Kind("an audit", "audit.json", ("_evidence",)),
+    "captions": _Kind("an audit of captions", "config.json", ("_work",)),
+    "dataset": _Kind("an audit of a dataset", "dataset.json"),
     "classification": _Kind("an audit of predictions"),
-    "filter": _Kind("a filter run", work=("steps", "evidence", "layer")),
-    "remedy": _Kind("a remedy"),
+    "filter": _Kind("a filter run", "filter.json", ("steps", "evidence", "layer")),
+    "remedy": _Kind("a remedy", "remedy.json"),
     "training": _Kind("a trained model", work=("_work",)),
     "comparison": _Kind("a comparison"),
-    "report": _Kind("the files of a report"),
+    "report": _Kind("the files of a report", "_files.json"),
     "dossier": _Kind("a dossier"),
     "checkpoint": _Kind("a repaired checkpoint", work=("_work",)),
     "conversion": _Kind("a converted checkpoint"),
     "tournament": _Kind("a tournament", work=("_work",)),
-    "demo": _Kind("a demo"),
+    "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),
     "sets": _Kind("a study of sets", work=("sets", "filter")),
     "miniature": _Kind("a miniature"),
@@ -89,6 +92,7 @@ class Run:
     """``finished``, ``running`` (begun, and perhaps killed), or ``measuring`` (only its results are being replaced)."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Everything that ``run.json`` says: ``of``, ``settings``, ``parents``, ``versions``, ``files`` and more."""
+    file: str = RUN
 
     @property
     def finished(self) -> bool:
@@ -125,8 +129,14 @@ def find_run(folder: str | Path) -> Run | None:
         if not isinstance(kind, str) or state not in ("running", "measuring", "finished"):
             raise InputError(f"{home / RUN}: damaged (it names no kind or state); delete the folder, or give another")
         return Run(home, kind, state, about)
-    # a page that is written from Python leaves the list of its files alone
-    return Run(home, "report") if (home / "_files.json").is_file() else None
+    for kind, (_, old_name, _) in KINDS.items():
+        if old_name and (home / old_name).is_file():
+            if kind == "report":
+                return Run(home, kind, file=old_name)
+            about = _read(home / old_name)
+            if kind != "captions" or about.get("command") == "captions":  # checkpoints have a config.json as well
+                return Run(home, kind, "finished", about, old_name)
+    return None
 
 
 def read_run(folder: str | Path, kind: str, *needs: str, unfinished: str = "") -> Run:
@@ -145,7 +155,7 @@ def read_run(folder: str | Path, kind: str, *needs: str, unfinished: str = "") -
         raise InputError(f"{home}: {noun} was begun here and is not finished; run its command again")
     for name in needs:
         if name not in run.about:
-            raise InputError(f"{home / RUN}: damaged ({name!r} is missing); run it again in a new folder")
+            raise InputError(f"{home / run.file}: damaged ({name!r} is missing); run it again in a new folder")
     return run
 
 
@@ -216,6 +226,8 @@ class RunFolder:
         """Write ``run.json``: whose folder it is, and how far it got."""
         record = {"kind": self.about["kind"], "state": state, **self.about, "files": sorted(files)}
         write_whole(self.folder / RUN, (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
+        if self.before is not None and self.before.file != RUN and self.before.kind != "report":
+            (self.folder / self.before.file).unlink(missing_ok=True)
 
     def keep(self, name: str) -> None:
         """Move the folder ``name`` from the stage to its place; that of an earlier run goes."""
@@ -252,7 +264,7 @@ class RunFolder:
         return name in KINDS[self.about["kind"]].work
 
     def _refuse_strangers(self, names: list[str], earlier: frozenset[str]) -> None:
-        if self.overwrite:
+        if self.overwrite or (self.before is not None and self.before.file != RUN):
             return
         for name in names:
             if (self.folder / name).exists() and name not in earlier and not self._is_work(name):
@@ -380,7 +392,7 @@ def _before(folder: Path, kind: str, accept: Callable[[Run], None] | None, overw
         with suppress(InputError):
             run = find_run(folder)
     if overwrite and run is not None:
-        for name in {*run.files, *KINDS.get(run.kind, _Kind("")).work, *PAGE}:
+        for name in {*run.files, *KINDS.get(run.kind, _Kind("")).work, *PAGE, run.file} - {RUN}:
             _remove(folder / name)
     return None
 
@@ -407,7 +419,7 @@ def _written(folder: Path) -> Iterator[None]:
 
 def _clear_left_overs(folder: Path, kind: str) -> None:
     """What a killed run left: its stage, and files that had no name yet."""
-    for left in (_STAGE, ".*.tmp", *(f"{name}/**/.*.tmp" for name in ("report_files", *KINDS[kind].work))):
+    for left in (_STAGE, _OLD_STAGES, ".*.tmp", *(f"{name}/**/.*.tmp" for name in ("report_files", *KINDS[kind].work))):
         for path in folder.glob(left):
             _remove(path)
 

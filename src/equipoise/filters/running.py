@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
-from equipoise.data.runs import Run, claimed
+from equipoise.data.runs import RUN, Run, claimed
 from equipoise.data.shard_writer import is_finished
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
@@ -348,7 +348,7 @@ def _gives_way_to(settings: dict[str, Any]) -> Callable[[Run], None]:
     wanted = json.loads(json.dumps(settings))
 
     def accept(run: Run) -> None:
-        there = run.settings
+        there = run.settings if run.file == RUN else dict(run.about)
         if not (difference := first_difference(there, wanted)):
             return
         if any(run.folder.glob("steps/*/_table.json")):

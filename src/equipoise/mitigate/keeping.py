@@ -62,7 +62,7 @@ def load(folder: str | Path) -> Remedy:
         digest = run.about["arrays" if is_old else "state_hash"]
         kind = REMEDIES.load(name)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{home / RUN}: damaged or cut short; fit the remedy again") from None
+        raise InputError(f"{home / run.file}: damaged or cut short; fit the remedy again") from None
     settings = fitting_all(kind, run.settings, what=f"setting of the remedy {name}", label=name)
     remedy: Remedy = kind(**settings)
     path = home / (OLD_STATE if is_old else STATE)

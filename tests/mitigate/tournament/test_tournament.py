@@ -1,6 +1,7 @@
 """A tournament on vectors whose bias is known: who repairs, who is marked, who looks good only on a biased pool."""
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -149,6 +150,13 @@ def test_the_folder_holds_everything_and_a_second_run_is_the_same(found, home, t
     assert again.table == found.table
     with pytest.raises(InputError, match="another natural"):
         tournament(Leaning(), tables[0], home / "run", remedies=who, settings=HOW)
+
+
+def test_a_remedy_in_a_folder_of_an_older_release_takes_part(home, tables, seeing):
+    older = shutil.copytree(seeing, home / "older")
+    (older / "run.json").rename(older / "remedy.json")
+    found = tournament(Leaning(), tables[0], home / "with-older", remedies=[str(older)], settings=HOW)
+    assert [row.name for row in found.rows] == ["as it is", "projection in older"]
 
 
 def test_a_checkpoint_trained_anew_in_its_folder_is_judged_again(home, tables, monkeypatch):

@@ -19,7 +19,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.labels import set_numbers
 from equipoise.data.results import write_results
-from equipoise.data.runs import RUN, Run, RunFolder, claimed, find_run
+from equipoise.data.runs import Run, RunFolder, claimed, find_run
 from equipoise.data.sampling import split
 from equipoise.errors import InputError
 from equipoise.measure.stats.exchange import LEAST_VARYING, share_mixed
@@ -326,8 +326,8 @@ def _contents(contender: Contender) -> list[str]:
         if not place or not home.is_dir():
             continue
         with suppress(InputError, json.JSONDecodeError):  # what is damaged is refused where it is opened
-            if find_run(home) is not None and (home / RUN).is_file():
-                said.append((home / RUN).read_text(encoding="utf-8"))
+            run = find_run(home)
+            said += [] if run is None else [(home / run.file).read_text(encoding="utf-8")]
         if contender.checkpoint:  # weights need not say where they come from; to hash them costs less than to load them
             with suppress(InputError):
                 found = open_checkpoint(home)
