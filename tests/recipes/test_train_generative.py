@@ -469,5 +469,5 @@ def test_boxes_are_given_as_the_edit_command_gives_them(second, autoencoder, gri
             wanted = coder.encode(given).latent_dist.mode()[0]
         assert torch.allclose(pairs["source in box"][i, :, :, : wanted.shape[-1]], wanted, atol=1e-4)
     parts = list(edit._shapes(pairs, np.ones(12, dtype=bool)))
-    assert sorted(int(row) for part in parts for row in part.rows) == list(range(12))
-    assert {part.latents.shape[-1] * grid for part in parts} <= {8 * 32, 8 * 48, 8 * 64}
+    assert sorted(int(row) for rows, *_ in parts for row in rows) == list(range(12))
+    assert {after.shape[-1] * grid for _, after, *_ in parts} <= {8 * 32, 8 * 48, 8 * 64}
