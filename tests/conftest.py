@@ -131,3 +131,10 @@ def docs_script() -> Callable[[str], ModuleType]:
         return module
 
     return opened
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The page of recipes, by far the longest test, comes first: last, it would run alone while other workers wait."""
+    items.sort(
+        key=lambda item: not item.nodeid.endswith("test_commands.py::test_every_command_runs_as_printed[recipes.md]")
+    )

@@ -83,6 +83,7 @@ Floats = NDArray[Any]
 Numbers = NDArray[np.int64]
 
 BLOCK_ROWS = 1024
+PIECE_ROWS = 256
 BLOCK_COLUMNS = 4096
 BLOCK_CELLS = 8_000_000
 """No block holds more scores than this (32 MB in float32)."""
@@ -90,7 +91,10 @@ BLOCK_CELLS = 8_000_000
 
 @dataclass(frozen=True)
 class Block:
-    """Scores (r, n) of queries ``rows`` (r,) and images ``index`` (n,), or (r, n) when each query has its own."""
+    """Scores (r, n) of queries ``rows`` (r,) and images ``index`` (n,), or (r, n) when each query has its own.
+
+    The scores hold until the next block is asked for: its source may write into the same memory.
+    """
 
     rows: Numbers
     index: Numbers
@@ -99,6 +103,18 @@ class Block:
     """(r, P) the scores of each query's targets; -inf where there is none."""
     tolerance: Floats | None = None
     """(r,) scores closer to a target's than this count as equal to it: rounding of float32 products."""
+
+    def pieces(self) -> Iterator[Block]:
+        """The same, some rows at a time: passes over a piece find it in the processor's cache."""
+        for start in range(0, len(self.rows), PIECE_ROWS):
+            part = slice(start, start + PIECE_ROWS)
+            yield Block(
+                self.rows[part],
+                self.index if self.index.ndim == 1 else self.index[part],
+                self.scores[part],
+                None if self.target_scores is None else self.target_scores[part],
+                None if self.tolerance is None else self.tolerance[part],
+            )
 
 
 @dataclass(frozen=True)

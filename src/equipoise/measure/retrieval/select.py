@@ -1,8 +1,8 @@
 """Keep the k best of scores that arrive in blocks.
 
 A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept. For the
-first block, which has nothing to be compared with, a sample of its columns gives a score that more than k others are
-sure to reach; what does not reach it is never looked at again.
+first block, which has nothing to be compared with, the k-th best of the maxima of groups of its columns is a score that
+at least k are sure to reach; what does not reach it is never looked at again.
 Order is arrival order among equal scores, or that of places given for the images, so that the result does not depend
 on the blocks. What ties with the last kept score but does not fit is counted by code (its group), so that ties can be
 reported or shared out.
@@ -21,10 +21,8 @@ Scores = NDArray[Any]
 Index = NDArray[np.int64]
 
 
-_SAMPLED = 4
-"""The first block's threshold is read from one column in this many."""
-_SPARE = 2.5
-"""So many standard deviations more than k does the threshold let pass; rows in which fewer than k pass are redone."""
+_GROUPS = 256
+"""The first block's threshold is read from the maxima of at least so many groups of columns, and of three times k."""
 
 
 class Best:
@@ -97,11 +95,9 @@ class Best:
             scores, index = scores.take(fine, axis=1), index[fine]
         elif self.allowed is not None:
             scores = np.where(self.allowed[index], scores, -np.inf).astype(scores.dtype)
-        every = np.arange(len(scores))
         thin = None if self.scores.shape[1] else self._thinned(scores, index)
-        redo: Index = np.zeros(0, dtype=np.int64)
         if thin is not None:
-            joined, labels, redo = thin
+            joined, labels = thin
         else:
             items = np.broadcast_to(index, scores.shape)
             self.scores = self.scores.astype(scores.dtype)
@@ -110,35 +106,30 @@ class Best:
         if thin is None and joined.shape[1] <= self.k:
             self.scores, self.index = np.array(joined), np.array(labels)
             return
-        self.scores, self.index, self._floor = self._best_of(joined, labels, every)
-        if redo.size:
-            whole = scores[redo], np.broadcast_to(index, scores.shape)[redo]
-            self.scores[redo], self.index[redo], self._floor[redo] = self._best_of(*whole, redo)
+        self.scores, self.index, self._floor = self._best_of(joined, labels, np.arange(len(scores)))
         self._filling = bool(np.isneginf(self._floor).any())
 
-    def _thinned(self, scores: Scores, index: Index) -> tuple[Scores, Index, Index] | None:
+    def _thinned(self, scores: Scores, index: Index) -> tuple[Scores, Index] | None:
         """What reaches a low threshold in each row: scores and images in their order, -inf beside them.
 
-        More than k do, with all that tie with the k-th best; the rows in which fewer do come third. ``None`` where most
-        of a row would.
+        At least k do, with all that tie with the k-th best. ``None`` where most of a row would.
         """
         n = scores.shape[1]
-        sample = scores[:, ::_SAMPLED]
-        expected = self.k * sample.shape[1] / n
-        taken = int(expected + _SPARE * np.sqrt(expected)) + 1
-        if 3 * taken > sample.shape[1]:
+        members = n // max(3 * self.k, _GROUPS)
+        if members < 2:
             return None
-        least = np.partition(sample, sample.shape[1] - taken, axis=1)[:, -taken]
+        groups = n // members
+        maxima = scores[:, : members * groups].reshape(len(scores), members, groups).max(axis=1)
+        least = np.partition(maxima, groups - self.k, axis=1)[:, -self.k]
         if np.isneginf(least).any():
             return None
         flat, counts = _reaching(scores, least)
-        starts, width = np.cumsum(counts) - counts, max(self.k, int(counts.max()))
-        columns = flat - np.repeat(np.arange(len(scores)) * n, counts)
+        starts, width = np.cumsum(counts) - counts, int(counts.max())
         at = np.arange(len(flat)) + np.repeat(np.arange(len(scores)) * width - starts, counts)
         thin, items = np.full((len(scores), width), -np.inf, dtype=scores.dtype), np.full((len(scores), width), -1)
         thin.ravel()[at] = scores.ravel()[flat]
-        items.ravel()[at] = index[columns] if index.ndim == 1 else index.ravel()[flat]
-        return thin, items, np.flatnonzero(counts < self.k)
+        items.ravel()[at] = index[flat % n] if index.ndim == 1 else index.ravel()[flat]
+        return thin, items
 
     def _best_of(self, scores: Scores, index: Index, rows: NDArray[np.intp]) -> tuple[Scores, Index, Scores]:
         """The k best columns of each row in arrival order, and the k-th score; counts the ties left out."""

@@ -136,11 +136,11 @@ def scan(
         targets=None if counter is None else counter.targets,
         block_columns=max([BLOCK_COLUMNS, *(2 * min(want.k, n_images) for want in wants)]),
     )
-    for block in source.blocks(plan):
+    for piece in (piece for block in source.blocks(plan) for piece in block.pieces()):
         for keeper in keepers:
-            keeper.add(block)
+            keeper.add(piece)
         if counter is not None:
-            counter.add(block)
+            counter.add(piece)
     rankings = tuple(keeper.ranking() for keeper in keepers)
     if counter is None:
         return Scan(rankings)
