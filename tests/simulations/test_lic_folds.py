@@ -67,8 +67,7 @@ def draws_of(n, groups, leak, repetitions, seed):
         (ours, of_ours), (theirs, of_theirs) = (
             cross_fitting(captions_of(labels, groups, leak, rng), labels, groups, splits) for _ in range(2)
         )
-        gap = (of_ours[0] - of_theirs[0], of_ours[1] - of_theirs[1])
-        for name, scores, table in (("lic_m", ours, of_ours), ("lic", ours - theirs, gap)):
+        for name, scores, table in (("lic_m", ours, of_ours), ("lic", ours - theirs, of_ours - of_theirs)):
             common = {"null_value": 0.0, "bounds": (-1.0, 1.0)}
             found[name].append(over_folds(scores, rows, labels[rows], [table], folds=FOLDS, **common))
             found[f"old {name}"].append(cross_fitted(scores, rows, labels[rows], null_value=0.0))
