@@ -183,36 +183,44 @@ def test_a_dual_encoder_cannot_caption_and_says_so(tiny_checkpoint, decoder_fold
         load(f"hf:{decoder_folder}")
 
 
-def assert_greedy(folder, picture, said):
-    """Every token of ``said`` is the likeliest after those before it, up to rounding, by ClipCap's parts one by one."""
+def assert_greedy(folder, picture, tokens):
+    """Every token is the likeliest after those before it, up to rounding, by ClipCap's parts one by one."""
     import torch
     import transformers as t
     from safetensors.torch import load_file
 
     clip = t.CLIPVisionModelWithProjection.from_pretrained(folder / "clip")
     gpt = t.GPT2LMHeadModel.from_pretrained(folder / "gpt2")
-    words = t.AutoTokenizer.from_pretrained(folder / "gpt2")
     pixels = t.AutoImageProcessor.from_pretrained(folder / "clip")(images=[picture], return_tensors="pt")
     weights = load_file(folder / "model.safetensors")
-    tokens = words.encode(said, add_special_tokens=False)
-    stop = words.convert_tokens_to_ids(".")
-    assert stop not in tokens[:-1]
-    assert len(tokens) == 67 or tokens[-1] == stop
     with torch.no_grad():
         vector = clip(**pixels).image_embeds
         hidden = torch.tanh(vector @ weights["model.0.weight"].T + weights["model.0.bias"])
         rows = (hidden @ weights["model.2.weight"].T + weights["model.2.bias"]).reshape(1, 2, 16)
         for token in tokens:
             logits = gpt(inputs_embeds=rows).logits[0, -1]
-            assert logits[token] >= logits.max() - 1e-5
+            assert logits[token] >= logits.max() - 1e-4
             rows = torch.cat([rows, gpt.transformer.wte.weight[token].reshape(1, 1, 16)], dim=1)
 
 
-def test_clipcap_says_what_its_parts_say_by_hand(clipcap_folder, pictures):
-    captioner = load(f"hf:{clipcap_folder}", kind="captioner")
-    said = captioner.caption(pictures)
-    for picture, caption in zip(pictures, said, strict=True):
-        assert_greedy(clipcap_folder, picture, caption)
+def test_clipcap_says_what_its_parts_say_by_hand(clipcap_folder, pictures, monkeypatch):
+    """The tokens are read before they become text, which leaves out special ones."""
+    import transformers as t
+
+    batches = []
+    generate = t.GPT2LMHeadModel.generate
+    monkeypatch.setattr(
+        t.GPT2LMHeadModel, "generate", lambda *args, **how: batches.append(generate(*args, **how)) or batches[-1]
+    )
+    said = load(f"hf:{clipcap_folder}", kind="captioner").caption(pictures)
+    written = [row for ids in batches for row in ids.tolist()]
+    words = t.AutoTokenizer.from_pretrained(clipcap_folder / "gpt2")
+    stop = words.convert_tokens_to_ids(".")
+    for picture, caption, row in zip(pictures, said, written, strict=True):
+        tokens = row[: row.index(stop) + 1] if stop in row else row
+        assert tokens[-1] == stop or len(tokens) == 67
+        assert words.decode(tokens, skip_special_tokens=True).strip() == caption
+        assert_greedy(clipcap_folder, picture, tokens)
     assert len(set(said)) > 1
 
 
