@@ -15,7 +15,8 @@ import numpy as np
 from equipoise.data import Table
 from equipoise.data.schema import schema_for
 from equipoise.data.writer import TableWriter
-from equipoise.filters.bias import bias_test, strata_of
+from equipoise.filters.bias import bias_test
+from equipoise.filters.bias_strata import strata_of
 from equipoise.filters.remaining import Models, RemainingImages
 from equipoise.filters.rules.knn import nearest
 from equipoise.filters.rules.similarity import Similarity

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from equipoise.audit.captions.lic import TEST_SHARE
+from equipoise.audit.captions.folds import TEST_SHARE
 from equipoise.data.published import published_values
 from equipoise.measure.captions import corrected_resampled_t, lic, lic_d
 from equipoise.measure.stats.estimate import Estimate

@@ -129,3 +129,13 @@ def test_no_public_class_name_stands_twice():
             if not name.startswith("_"):
                 places[name].append(module)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_only_packages_list_what_they_offer():
+    """In a module the names say it themselves: a leading underscore is private."""
+    lists = [
+        name
+        for name, path in modules().items()
+        if path.name != "__init__.py" and "__all__ =" in path.read_text("utf-8")
+    ]
+    assert lists == []

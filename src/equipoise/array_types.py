@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Flags", "Floats", "Ints", "Mask", "Pixels", "Positions", "Vectors"]
-
 Floats = NDArray[np.float64]
 Vectors = NDArray[np.float32]
 """Rows are embeddings."""

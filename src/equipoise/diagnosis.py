@@ -14,8 +14,6 @@ from equipoise.engine.cache import cache_root
 from equipoise.errors import install_line
 from equipoise.registry import Plugin, plugins
 
-__all__ = ["EXTRAS", "HAZARD", "examine", "tell"]
-
 CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "tqdm")
 EXTRAS: dict[str, tuple[str, ...]] = {
     "models": ("torch", "transformers", "diffusers", "safetensors", "sentencepiece"),

@@ -13,22 +13,6 @@ from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 from urllib.parse import unquote, urlsplit
 
-__all__ = [
-    "DISK_IS_FULL",
-    "InputError",
-    "MissingExtraError",
-    "OtherSettingsError",
-    "UnknownNameError",
-    "closest",
-    "install_line",
-    "like_it",
-    "nearest",
-    "one_line",
-    "system_error",
-    "system_reason",
-    "system_sentence",
-]
-
 
 class InputError(ValueError):
     """The caller's input cannot be used; the message names it and says what would do."""

@@ -10,35 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-__all__ = [
-    "after_perceived",
-    "amount",
-    "brackets",
-    "count",
-    "csv_text",
-    "cut_in_middle",
-    "excess_interval",
-    "factor",
-    "for_spreadsheet",
-    "interval",
-    "joined",
-    "markdown_table",
-    "missing",
-    "one_line",
-    "p_number",
-    "p_plain",
-    "p_text",
-    "percent",
-    "plain",
-    "plural",
-    "share",
-    "shortened",
-    "shown",
-    "signed",
-    "text_table",
-    "told_apart",
-]
-
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "–"
 

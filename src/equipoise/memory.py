@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 
-__all__ = ["free_memory", "is_out_of_memory"]
-
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether ``error`` says that memory ran out; torch's errors are known by name, for torch may not be there.

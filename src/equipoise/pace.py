@@ -13,8 +13,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Pace", "listening", "portion", "stages", "steps"]
-
 T = TypeVar("T")
 
 

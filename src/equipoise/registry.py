@@ -24,8 +24,6 @@ from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 
-__all__ = ["KINDS", "Entry", "Plugin", "Registry", "plugins"]
-
 GROUP = "equipoise"
 KINDS = (
     "captioner",

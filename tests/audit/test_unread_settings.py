@@ -122,7 +122,7 @@ def test_a_setting_of_the_wrong_type_or_size_is_one_sentence(name, value, senten
 
 
 def test_settings_of_every_kind_are_checked_in_the_same_way():
-    from equipoise.audit.captions.run import CaptionSettings
+    from equipoise.audit.captions.settings import CaptionSettings
     from equipoise.audit.dataset import DatasetSettings
 
     assert all(issubclass(kind, Settings) for kind in (AuditConfig, CaptionSettings, DatasetSettings))

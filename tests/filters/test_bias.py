@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.filters import bias
-from equipoise.filters.bias import Within, bias_test, strata_of
-from equipoise.filters.bias_strata import paired_columns
+from equipoise.filters.bias import bias_test
+from equipoise.filters.bias_strata import Within, paired_columns, strata_of
 from equipoise.filters.funnel import StepOutcome, bias_tests, funnel_of, report_text, result_rows
 from equipoise.measure.groups import Groups
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import permuted_labels
 
 
 def sets_of_twelve(n_sets):

@@ -23,8 +23,9 @@ from equipoise.engine import JobError
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import ScenesConfig, plan_scenes, plan_substitute, run
 from equipoise.generate.rewriting import rewriter, writer
-from equipoise.models.image_api import Service, from_api
+from equipoise.models.image_api import from_api
 from equipoise.models.protocols import Generator
+from equipoise.models.services import Service
 
 
 def png(colour: str) -> bytes:

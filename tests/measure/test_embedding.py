@@ -19,7 +19,8 @@ from equipoise.measure.embedding.ridge import ridge_scores
 from equipoise.measure.embedding.similarity import _weighted
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.bootstrap import cluster_sums
-from equipoise.measure.stats.group_means import group_means, permuted_labels
+from equipoise.measure.stats.exchange import permuted_labels
+from equipoise.measure.stats.group_means import group_means
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -98,7 +98,8 @@ def truth() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def captions_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of ``equipoise captions``: a captioner that gives the group away."""
-    from equipoise.audit.captions.run import CaptionSettings, audit_captions
+    from equipoise.audit.captions.run import audit_captions
+    from equipoise.audit.captions.settings import CaptionSettings
 
     home = tmp_path_factory.mktemp("captions")
     rng = np.random.default_rng(0)

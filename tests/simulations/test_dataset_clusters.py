@@ -17,8 +17,9 @@ from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.suites._probes import caption_probe
 from equipoise.data import Table
 from equipoise.measure.dataset import cooccurrence, group_counts
-from equipoise.measure.dataset.lean import in_clusters, item_lean
+from equipoise.measure.dataset.lean import item_lean
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats.exchange import in_clusters
 
 ITEMS = ["bag", "car", "dog", "hat"]
 

@@ -10,8 +10,9 @@ from scipy import stats as sps
 from tests.simulations.bands import within
 
 from equipoise.measure.counterfactual import decompose, pair_gaps
+from equipoise.measure.counterfactual.cells import gap_cells
 from equipoise.measure.counterfactual.placebo import placebo_excess
-from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
+from equipoise.measure.counterfactual.sizes import outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
 
 SCENE, IMAGE, PERSON = 1.0, 0.3, 0.2

@@ -15,7 +15,8 @@ import pytest
 from tests.simulations.bands import within
 
 from equipoise.audit.config import AuditConfig
-from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
+from equipoise.measure.counterfactual.cells import gap_cells
+from equipoise.measure.counterfactual.sizes import outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
 from equipoise.measure.retrieval.sources import Scores

@@ -19,23 +19,6 @@ from equipoise.errors import InputError, UnknownNameError, closest
 from equipoise.measure.groups import Groups
 from equipoise.text.templates.places import with_subject
 
-__all__ = [
-    "MOST_GROUPS",
-    "NOT_AXES",
-    "SOCIALCF_PROMPTS",
-    "all_axes",
-    "check_groups",
-    "check_pair",
-    "filled",
-    "neutral_prompts",
-    "one_axis",
-    "pair_among",
-    "pair_of",
-    "prompts_of",
-    "several_axes",
-]
-
-
 NOT_AXES = frozenset(
     {"image", "image_id", "source_id", "set_id", "caption", "captions", "subject", "people", "objects", "mixed"}
     | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by", "link"}

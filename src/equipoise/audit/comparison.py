@@ -23,8 +23,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_above, normal_quantile
 from equipoise.pace import stages
 
-__all__ = ["compare"]
-
 _SAME = ["metric", "variant", "suite", "pool", "axis", "group", "k"]
 _RESULTS = "results.parquet"
 

@@ -11,8 +11,6 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.retrieval.variants import VARIANTS
 
-__all__ = ["AuditConfig"]
-
 PromptPool = Literal["embed_mean_unit", "embed_mean_raw", "metric_mean"]
 Seed = Annotated[int, Field(ge=0)]
 

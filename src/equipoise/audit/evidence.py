@@ -23,9 +23,7 @@ from equipoise.measure.retrieval import Embeddings, Scores
 from equipoise.measure.retrieval.blocks import Source
 from equipoise.text.labels import read_labels
 
-__all__ = ["Evidence", "places_by_name", "unit"]
-
-FOLDER = "_evidence"
+EVIDENCE = "_evidence"
 ARRAYS = ("images", "texts", "scores")
 Vectors = NDArray[np.floating]
 Rows = NDArray[np.integer]
@@ -274,7 +272,7 @@ class Evidence:
 
     def save(self, folder: Path) -> None:
         """Write everything to ``folder/_evidence``; images' vectors that are already there stay."""
-        home = folder / FOLDER
+        home = folder / EVIDENCE
         home.mkdir(parents=True, exist_ok=True)
         # The description goes first and comes back last: what lies between is never taken for a whole.
         (home / "evidence.json").unlink(missing_ok=True)
@@ -295,10 +293,10 @@ class Evidence:
     @classmethod
     def open(cls, folder: Path) -> Evidence:
         """The evidence that an audit left in ``folder``."""
-        home = folder / FOLDER
+        home = folder / EVIDENCE
         if not (home / "evidence.json").is_file():
             raise InputError(
-                f"{folder}: no evidence of an audit here ({FOLDER}/evidence.json is missing); run the audit again"
+                f"{folder}: no evidence of an audit here ({EVIDENCE}/evidence.json is missing); run the audit again"
             )
         try:
             about = json.loads((home / "evidence.json").read_text(encoding="utf-8"))

@@ -10,8 +10,6 @@ import pandas as pd
 from equipoise.array_types import Floats
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, standalone, ticks
 
-__all__ = ["COLOURS", "caption_map_figure", "scatter_figure"]
-
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
 """Told apart by people who see colours differently (Okabe and Ito)."""
 

@@ -18,17 +18,6 @@ from equipoise.data.results import read_results, write_results
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import Ranking
 
-__all__ = [
-    "DRAW_COLUMNS",
-    "LABELS",
-    "QUERY_COLUMNS",
-    "RANKING_COLUMNS",
-    "Findings",
-    "read_draws",
-    "read_queries",
-    "write_frame",
-]
-
 QUERY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "query", "cluster", "value")
 """The columns of ``queries.parquet``: one row for each query's value of each metric."""
 DRAW_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "n", "shuffle", "draws")

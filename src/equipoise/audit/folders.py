@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.evidence import FOLDER as EVIDENCE
+from equipoise.audit.evidence import EVIDENCE
 from equipoise.data.manifest import TABLE_AT, path_between
 from equipoise.data.runs import Run, RunFolder, claimed, read_run
 from equipoise.errors import InputError
-
-__all__ = ["EVIDENCE", "AuditOf", "audit_folder", "read_audit", "short_name"]
 
 
 @dataclass(frozen=True)

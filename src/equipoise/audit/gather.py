@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise import engine
-from equipoise.audit.evidence import FOLDER, Evidence, unit
+from equipoise.audit.evidence import EVIDENCE, Evidence, unit
 from equipoise.data import Table
 from equipoise.data.importing import import_table
 from equipoise.data.labels import with_joined_labels
@@ -29,8 +29,6 @@ from equipoise.data.layers import unread_axes
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError
 from equipoise.models import Encoder, Precomputed
-
-__all__ = ["from_model", "from_scores", "joined", "labels_of", "name_of", "scores_table"]
 
 Vectors = NDArray[Any]
 Batch = tuple[NDArray[np.int64], Vectors]
@@ -84,11 +82,11 @@ def from_model(
     batches = engine.vector_batches(model, table, ids.tolist(), how, unreadable=unreadable)
     units = _units(batches, ids, name, unreadable)
     images = (
-        _in_memory(units, len(ids)) if folder is None else _on_disk(units, len(ids), folder / FOLDER / "images.npy")
+        _in_memory(units, len(ids)) if folder is None else _on_disk(units, len(ids), folder / EVIDENCE / "images.npy")
     )
     if unreadable.reasons:
         read = ~ids.isin(list(unreadable.reasons)).to_numpy(dtype=bool)
-        path = None if folder is None else folder / FOLDER / "images.npy"
+        path = None if folder is None else folder / EVIDENCE / "images.npy"
         images, frame = _some_rows(images, np.flatnonzero(read), path), _some_labels(frame, read, unreadable.notes())
     scale = getattr(model, "logit_scale", None)
     return Evidence(frame, texts, model=name, image_vectors=images, text_vectors=vectors, logit_scale=scale)

@@ -13,8 +13,6 @@ from equipoise.measure.notes import N_OF_SOURCES, corrected_p, counted, facts_of
 from equipoise.measure.retrieval.single import SINGLE_METRIC
 from equipoise.measure.sides import favoured, sign_told
 
-__all__ = ["TELLING", "single_prompts", "table_of"]
-
 TELLING = 5
 """How many rows a command shows unless it is asked for more."""
 

@@ -17,9 +17,9 @@ import pandas as pd
 
 from equipoise.audit.captions.reading import refuse_boxes
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.evidence import Evidence
+from equipoise.audit.evidence import EVIDENCE, Evidence
 from equipoise.audit.findings import LABELS, Findings, write_frame
-from equipoise.audit.folders import EVIDENCE, AuditOf, audit_folder, read_audit
+from equipoise.audit.folders import AuditOf, audit_folder, read_audit
 from equipoise.audit.gather import from_model, from_scores, joined, labels_of, name_of, scores_table
 from equipoise.audit.printing import TELLING, single_prompts, table_of
 from equipoise.audit.subjects import n_unchecked_edits
@@ -39,8 +39,6 @@ from equipoise.measure.notes import add_notes, joined_over_k, note
 if TYPE_CHECKING:
     from equipoise.engine import Asking
     from equipoise.models import Encoder, Precomputed
-
-__all__ = ["Audit", "measure_again", "run", "run_captions", "texts_asked"]
 
 
 @dataclass(frozen=True)

@@ -25,30 +25,6 @@ from equipoise.measure.retrieval import Groups, with_partners
 from equipoise.measure.retrieval.blocks import Source
 from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, share_mixed
 
-__all__ = [
-    "PLACEBO",
-    "SetStructure",
-    "SubjectQueries",
-    "groups_to_rank",
-    "joined_prompts",
-    "links_of",
-    "moving_cells",
-    "n_unchecked_edits",
-    "names_of_sets",
-    "placebo_axes",
-    "pool_name",
-    "set_codes",
-    "set_structure",
-    "sets_or_images",
-    "shuffled_cells",
-    "strata",
-    "subject_queries",
-    "subject_texts",
-    "subjects_asked",
-    "subjects_with_sets",
-]
-
-
 PLACEBO = "placebo_"
 """Columns with this beginning vary inside sets and are no group of people: a mirrored picture, a bag."""
 

@@ -16,8 +16,6 @@ from equipoise.errors import InputError, closest
 from equipoise.formatting import joined
 from equipoise.text.templates.places import check_places
 
-__all__ = ["EVERY_SETTING", "Suite"]
-
 _FLAGS = {
     "axes": "--axis",
     "k": "--k",

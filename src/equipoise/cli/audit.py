@@ -380,7 +380,7 @@ def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
 
 def _tell_more_draws(done: Any) -> None:
     """The line to type where single prompts had too few draws to stand out, for an audit that can be measured again."""
-    from equipoise.audit.folders import EVIDENCE
+    from equipoise.audit.evidence import EVIDENCE
     from equipoise.measure.notes import facts_of
     from equipoise.measure.retrieval.single import draws_for, too_few_draws
 

@@ -103,7 +103,8 @@ def captions(
     from equipoise.audit.captions.inputs import read_inputs
     from equipoise.audit.captions.printing import planned_captions
     from equipoise.audit.captions.reading import CaptionColumns
-    from equipoise.audit.captions.run import CaptionSettings, audit_captions
+    from equipoise.audit.captions.run import audit_captions
+    from equipoise.audit.captions.settings import CaptionSettings
     from equipoise.data.published import published_values
 
     if not labels:

@@ -23,8 +23,6 @@ from equipoise.data.schema import TableSchema, arrow_type, type_name
 from equipoise.errors import InputError, closest
 from equipoise.text.labels import is_missing, label_text
 
-__all__ = ["batches_of", "checked_row", "conform", "record_batch", "with_own_columns"]
-
 _ROWS_AT_ONCE = 100
 """How many rows become one batch: as many images as are held in memory at once."""
 

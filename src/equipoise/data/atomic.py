@@ -33,18 +33,6 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-__all__ = [
-    "HashingFile",
-    "atomic_file",
-    "clear_after_kill",
-    "lock_of",
-    "locked",
-    "reached",
-    "sha256_of",
-    "write_whole",
-]
-
-
 _counts: dict[str, int] = {}
 
 

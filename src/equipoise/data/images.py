@@ -30,26 +30,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from equipoise.errors import InputError
 
-__all__ = [
-    "HELD",
-    "MAX_BYTES",
-    "MAX_PIXELS",
-    "ORDINARY",
-    "LateImage",
-    "anchored",
-    "check",
-    "decode",
-    "encode",
-    "forget",
-    "held_pixels",
-    "image_bytes",
-    "late",
-    "refuse_outside",
-    "resolve",
-    "taking_turns",
-]
-
-
 ORDINARY = 1_100_000
 """Images of up to so many pixels, 1024 x 1024 and a little more, are decoded once and are not counted."""
 HELD = 64_000_000

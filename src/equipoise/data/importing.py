@@ -31,9 +31,6 @@ from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, OtherSettingsError
 from equipoise.formatting import plural, shown
 
-__all__ = ["ImportSummary", "import_rows", "import_table"]
-
-
 _REASONS = 5
 GIVEN_BEFORE = "was given before"
 STORES = ("bytes", "paths")

@@ -24,18 +24,6 @@ from equipoise.text.labels import read_labels
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = [
-    "PLACEBO",
-    "label_layer",
-    "origins",
-    "set_names",
-    "set_numbers",
-    "sets_by_name",
-    "with_joined_labels",
-    "without_twins",
-]
-
-
 SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
 """Further columns that name groups of an axis (of a second person, of who is expected): one spelling for all."""
 

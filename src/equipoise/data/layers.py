@@ -26,17 +26,6 @@ from equipoise.data.shard_writer import ShardWriter
 from equipoise.data.shards import ShardInfo
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = [
-    "LAYERS_FOLDER",
-    "AnyTable",
-    "check_layer",
-    "joined_batches",
-    "layer_names",
-    "layer_path",
-    "unread_axes",
-    "write_layer",
-]
-
 LAYERS_FOLDER = "_layers"
 _VERDICT = ("keep", "dropped_by")
 

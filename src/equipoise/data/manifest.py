@@ -15,8 +15,6 @@ from equipoise.data.schema import SCHEMA_VERSION, TableSchema, arrow_type, schem
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, existing_shards
 from equipoise.errors import InputError, like_it
 
-__all__ = ["MANIFEST", "TABLE_AT", "UNFINISHED", "Manifest", "fingerprint_of", "path_between"]
-
 MANIFEST = "_table.json"
 UNFINISHED = "_writing.json"
 TABLE_AT = "table_at"

@@ -30,19 +30,6 @@ from numpy.typing import NDArray
 from equipoise.array_types import Mask
 from equipoise.errors import InputError
 
-__all__ = [
-    "MAX_PIXELS",
-    "check",
-    "compress_counts",
-    "counts_of",
-    "decode",
-    "decompress_counts",
-    "encode",
-    "from_box",
-    "to_box",
-]
-
-
 MAX_PIXELS = 2**28
 """A mask with more pixels is refused: a size in a broken file must not take all memory."""
 

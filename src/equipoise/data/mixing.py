@@ -27,8 +27,6 @@ from equipoise.errors import InputError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["Combined", "Substitution", "combine", "join_tables", "substitute", "substitution_count", "write_mixture"]
-
 UNITS = ("image", "caption")
 MODES = ("synthetic", "augment")
 _VERDICT = ("keep", "dropped_by", "copies")

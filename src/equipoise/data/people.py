@@ -24,8 +24,6 @@ from typing import Any
 from equipoise.data import masks
 from equipoise.errors import InputError
 
-__all__ = ["PEOPLE_COLUMNS", "agreed", "box_in_pixels", "people_of", "person"]
-
 PEOPLE_COLUMNS = {"people": "json", "objects": "list<string>", "mixed": "list<string>"}
 """Columns that readers of annotated people add to a table, with their types."""
 

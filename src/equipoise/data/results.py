@@ -32,21 +32,6 @@ from equipoise.text.labels import read_labels
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "RANDOM_RANKING",
-    "RANDOM_RANKING_TOLD",
-    "Positions",
-    "TableDiff",
-    "axis_names",
-    "diff",
-    "draw_order",
-    "ids_of",
-    "labels_of",
-    "read_results",
-    "write_results",
-]
-
-
 RANDOM_RANKING = "random ranking"
 """What stands in the column ``model`` of rows that no model gave: images ranked blindly, as a yardstick."""
 RANDOM_RANKING_TOLD = f"{RANDOM_RANKING}: no model, the same pool ranked blindly"

@@ -25,20 +25,6 @@ from equipoise.data.atomic import clear_after_kill, lock_of, locked, reached, sy
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.errors import InputError, system_reason
 
-__all__ = [
-    "RUN",
-    "Run",
-    "RunFolder",
-    "beside",
-    "check_folder",
-    "claimed",
-    "file_to_write",
-    "find_run",
-    "read_run",
-    "same_only",
-    "versions",
-]
-
 RUN = "run.json"
 PAGE = ("report.html", "report_files")
 """What a report in the folder leaves there; it stays until the next one replaces it."""

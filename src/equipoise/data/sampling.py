@@ -27,20 +27,6 @@ from equipoise.formatting import plural
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = [
-    "METHODS",
-    "Balanced",
-    "balance",
-    "balance_layer",
-    "least_linked",
-    "refuse_two_choices",
-    "some_ids",
-    "some_of",
-    "split",
-    "split_layer",
-    "units_of",
-]
-
 METHODS = ("undersample", "gensynth", "oversample")
 
 Group = tuple[Any, ...]

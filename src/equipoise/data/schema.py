@@ -24,21 +24,6 @@ import pyarrow as pa
 
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = [
-    "AXES",
-    "KINDS",
-    "RESULT_COLUMNS",
-    "SCHEMA_VERSION",
-    "DatasetReader",
-    "Rejected",
-    "Row",
-    "TableSchema",
-    "arrow_type",
-    "schema_for",
-    "type_name",
-]
-
-
 SCHEMA_VERSION = 1
 
 AXES = ("gender", "race", "age", "skin_tone", "physical")

@@ -21,8 +21,6 @@ from pydantic.errors import PydanticSchemaGenerationError
 
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["Settings", "fitting", "fitting_all", "toml_of"]
-
 _WORDS: Mapping[Any, tuple[str, str]] = {
     bool: ("true or false", "true or false"),
     int: ("a whole number", "whole numbers"),

@@ -25,8 +25,6 @@ from equipoise.data.shards import (
 )
 from equipoise.errors import InputError, OtherSettingsError
 
-__all__ = ["ShardWriter", "is_finished"]
-
 LOCK = ".lock"
 
 

@@ -25,20 +25,6 @@ from equipoise.data.atomic import HashingFile, atomic_file, reached, sha256_of
 from equipoise.data.schema import Rejected, TableSchema, arrow_type, type_name
 from equipoise.errors import InputError
 
-__all__ = [
-    "ERRORS_FOLDER",
-    "ShardInfo",
-    "check_columns",
-    "existing_shards",
-    "open_checked",
-    "open_parquet",
-    "read_batches",
-    "read_columns",
-    "shard_info",
-    "shard_name",
-    "write_shard",
-]
-
 IMAGES_PER_GROUP = 100
 BYTES_PER_GROUP = 64 << 20
 ROWS_PER_GROUP = 10_000

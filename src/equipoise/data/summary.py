@@ -15,8 +15,6 @@ from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.formatting import shown
 
-__all__ = ["TableSummary", "as_code", "as_text", "first_rows", "summarise"]
-
 
 def as_text(text: str) -> str:
     """``text`` for a line or a cell of a table: what would be markup is shown as it is.

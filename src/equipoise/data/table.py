@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
 
-__all__ = ["Table"]
-
 _BATCH_WITH_IMAGES = 256
 _BATCH_WITHOUT = 65_536
 

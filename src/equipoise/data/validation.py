@@ -21,8 +21,6 @@ from equipoise.data.shards import (
 )
 from equipoise.errors import InputError
 
-__all__ = ["problems"]
-
 
 def problems(table: AnyTable, *, deep: bool = True, decode: bool = False) -> Iterator[str]:
     """What is wrong with ``table`` and the layers it is read with, one sentence each; nothing if all is well.

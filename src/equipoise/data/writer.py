@@ -17,8 +17,6 @@ from equipoise.data.shards import ShardInfo
 from equipoise.data.table import Table
 from equipoise.errors import InputError
 
-__all__ = ["LayerWriter", "TableWriter"]
-
 
 class TableWriter(ShardWriter):
     """The one writer of the table at ``path``; use it in a ``with`` block and call :meth:`finish` at the end.

@@ -31,8 +31,6 @@ from equipoise.engine.store import folder_name
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 
-__all__ = ["AnswerStore", "Asked", "answer_stores", "captions", "default_answer_root", "revisions"]
-
 _FILE = "answers.sqlite"
 _FORMAT = "equipoise answer store"
 _LONGEST_WAIT = 600.0

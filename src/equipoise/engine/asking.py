@@ -34,23 +34,6 @@ from equipoise.engine.store import EmbeddingStore, in_halves
 from equipoise.engine.unreadable import MOST, Unreadable
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = [
-    "Asking",
-    "StoredEncoder",
-    "answered",
-    "file_vectors",
-    "fill_by_ray",
-    "filled_by_ray",
-    "image_batches",
-    "image_name",
-    "kept_ids",
-    "progress_of",
-    "ray_folder",
-    "vector_batches",
-    "vectors",
-]
-
-
 _TEXTS = 256
 
 Batch = tuple[NDArray[np.int64], Vectors]

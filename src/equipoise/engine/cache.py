@@ -12,8 +12,6 @@ from typing import Any
 
 from equipoise.errors import InputError
 
-__all__ = ["CACHE_VARIABLE", "StoreInfo", "cache_root", "default_store_root"]
-
 CACHE_VARIABLE = "EQUIPOISE_CACHE"
 MARKER = "store.json"
 FORMAT = "equipoise embedding store"

@@ -32,9 +32,6 @@ from numpy.typing import NDArray
 from equipoise.data.images import decode, image_bytes
 from equipoise.errors import InputError
 
-__all__ = ["ID_BYTES", "Ids", "as_ids", "function_name", "hex_of", "identity", "ids_from_hex", "image_ids", "text_ids"]
-
-
 ID_BYTES = 16
 Ids = NDArray[np.uint8]
 

@@ -29,8 +29,6 @@ from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import Progress
 from equipoise.engine.unreadable import Unreadable
 
-__all__ = ["ImageEncoder", "dimension_of", "embed", "embed_images"]
-
 
 class ImageEncoder(Protocol):
     """The part of an encoder that is needed here; see :mod:`equipoise.models`."""

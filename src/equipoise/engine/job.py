@@ -20,9 +20,6 @@ from equipoise.data.table import Table
 from equipoise.engine.content import function_name, identity
 from equipoise.errors import InputError
 
-__all__ = ["Interrupted", "Job", "JobError", "plan_of", "recorded_config", "refuse_other_run"]
-
-
 Form = Literal["rows", "arrow"]
 
 

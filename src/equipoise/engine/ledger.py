@@ -7,8 +7,6 @@ from equipoise.data.writer import TableWriter
 from equipoise.engine.job import Job, JobError
 from equipoise.engine.worker import ShardResult, write_result
 
-__all__ = ["Ledger"]
-
 
 class Ledger:
     """Takes the results of shards as they come.

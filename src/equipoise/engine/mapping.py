@@ -25,8 +25,6 @@ from equipoise.engine.reading import ReadAhead
 from equipoise.engine.worker import Worker
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["ENGINES", "map", "map_layer", "run_local"]
-
 
 def run_local(job: Job, todo: Sequence[int], ledger: Ledger, progress: Progress, stop: Interrupts) -> bool:
     """Do the shards ``todo`` one after the other; whether all were done before ``stop`` was requested."""

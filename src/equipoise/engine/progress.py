@@ -25,17 +25,6 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.shards import shard_name
 from equipoise.pace import listening
 
-__all__ = [
-    "NOTES_FOLDER",
-    "Heartbeat",
-    "Interrupts",
-    "Progress",
-    "duration",
-    "read_notes",
-    "told_on_stderr",
-    "write_notes",
-]
-
 
 def told_on_stderr(sentence: str) -> None:
     """Print ``sentence`` to standard error."""

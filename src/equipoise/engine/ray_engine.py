@@ -19,8 +19,6 @@ from equipoise.engine.reading import ReadAhead
 from equipoise.engine.worker import ShardResult, Worker, write_result
 from equipoise.errors import InputError, MissingExtraError
 
-__all__ = ["ShardActor", "run_ray"]
-
 RETRIES = 3
 """How often a shard is tried again after its worker process died."""
 

@@ -18,8 +18,6 @@ from equipoise.data.schema import Rejected
 from equipoise.engine.job import Job
 from equipoise.errors import InputError
 
-__all__ = ["Batch", "ReadAhead"]
-
 _SHARD_END = None
 _POLL = 0.1
 

@@ -22,21 +22,6 @@ from numpy.typing import NDArray
 from equipoise.data.atomic import atomic_file, reached, write_whole
 from equipoise.engine.content import Ids
 
-__all__ = [
-    "MERGE_NOTE",
-    "Segment",
-    "Words",
-    "clean_up",
-    "first_of_each",
-    "ids_of",
-    "merge_segments",
-    "open_segment",
-    "segment_names",
-    "sorted_order",
-    "words_of",
-    "write_segment",
-]
-
 Words = NDArray[np.uint64]
 """Ids as an array of shape ``(2, n)``: the first and the last eight bytes, big-endian, as numbers."""
 

@@ -36,8 +36,6 @@ from equipoise.engine.segments import Segment
 from equipoise.errors import InputError, closest
 from equipoise.memory import is_out_of_memory
 
-__all__ = ["EmbeddingStore", "chosen_stores", "clear_stores", "stores"]
-
 MOST_SEGMENTS = 64
 """More than these, and the smaller half is merged into one."""
 

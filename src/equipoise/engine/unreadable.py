@@ -7,8 +7,6 @@ from os import PathLike
 
 from equipoise.errors import InputError
 
-__all__ = ["MOST", "Unreadable"]
-
 MOST = 0.05
 """The share of images that may be unreadable before a run stops, unless it is told another."""
 _NAMED = 5

@@ -24,9 +24,6 @@ from equipoise.engine.reading import Batch
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 from equipoise.memory import free_memory, is_out_of_memory
 
-__all__ = ["ShardOutcome", "ShardResult", "Worker", "outcome_of", "reason_of", "rejected_row", "write_result"]
-
-
 _LONGEST_REASON = 1000
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 

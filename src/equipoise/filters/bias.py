@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.filters.bias_strata import Within, strata_of
+from equipoise.filters.bias_strata import Within
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import permuted_labels
 from equipoise.measure.stats.shares import share_interval
-
-__all__ = ["BiasTest", "Within", "bias_test", "strata_of"]
-
 
 EXACT_LIMIT = 40_000_000
 """Images times draws up to which labels are shuffled; beyond it, draws come from the normal law with the same

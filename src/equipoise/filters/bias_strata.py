@@ -13,8 +13,6 @@ from equipoise.data.labels import set_numbers
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, commonest, share_mixed
 
-__all__ = ["PLACEBO", "Within", "held_axes", "paired_columns", "strata_of"]
-
 Codes = NDArray[np.int64]
 
 PLACEBO = "placebo_"

@@ -18,21 +18,6 @@ from equipoise.models.protocols import Detections, Detector, Encoder
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = [
-    "PERSON_NAMES",
-    "PersonVectors",
-    "as_json",
-    "check_finds_faces",
-    "from_annotations",
-    "from_json",
-    "is_face",
-    "largest_person",
-    "looked_at",
-    "n_crowds",
-    "person_in",
-    "sure",
-]
-
 PERSON = "person"
 PERSON_NAMES = (PERSON, "man", "woman", "people", "boy", "girl")
 """Labels that mean a person."""

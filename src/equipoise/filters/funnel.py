@@ -26,9 +26,6 @@ from equipoise.measure.stats.permutation import holm
 from equipoise.pace import stages
 from equipoise.text.labels import read_labels
 
-__all__ = ["FUNNEL_COLUMNS", "StepOutcome", "bias_tests", "funnel_of", "report_text", "result_rows"]
-
-
 _MOST = 3
 
 

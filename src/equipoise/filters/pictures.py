@@ -13,8 +13,6 @@ from equipoise.errors import InputError
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
 
-__all__ = ["decile_gallery", "decoded"]
-
 _SIDE = 96
 _PAIRS = 4
 _MARGIN = 40

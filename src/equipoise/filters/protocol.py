@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from equipoise.filters.remaining import RemainingImages
 
-__all__ = ["FILTERS", "Filter", "FilterVerdict", "below", "whole_sets"]
-
-
 FILTERS = Registry("filter")
 """A target is a dataclass whose fields are the settings; see :class:`equipoise.filters.protocol.Filter`."""
 

@@ -42,9 +42,6 @@ from equipoise.filters.detecting import (
 from equipoise.filters.stored import StoredVectors
 from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
 
-__all__ = ["Models", "RemainingImages"]
-
-
 CROPS = ("none", "person")
 BOXES = ("people", "detections")
 """Columns that say where a person is."""

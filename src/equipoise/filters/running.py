@@ -27,9 +27,6 @@ from equipoise.filters.steps import Step, check_columns
 from equipoise.formatting import csv_text, one_line
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
-__all__ = ["LAYER", "FilterRun", "run"]
-
-
 LAYER = "layer"
 EVIDENCE = "evidence"
 EXTRAS = "steps/files"

@@ -15,8 +15,6 @@ from equipoise.data.settings import fitting_all, toml_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FILTERS, Filter
 
-__all__ = ["Step", "planned", "read_steps", "settings_from_toml", "steps_from_toml"]
-
 
 @dataclass(frozen=True)
 class Step:

@@ -15,9 +15,6 @@ from equipoise.array_types import Ints, Vectors
 from equipoise.data import Table
 from equipoise.errors import InputError
 
-__all__ = ["StoredVectors", "set_blocks"]
-
-
 BLOCK = 12_288
 """Rows read at a time: 25 MB of 512 numbers."""
 

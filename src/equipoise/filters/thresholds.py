@@ -27,18 +27,6 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import group_means
 from equipoise.text.labels import read_labels
 
-__all__ = [
-    "EXPECTED",
-    "LearnedThresholds",
-    "columns_for",
-    "compared",
-    "learn_thresholds",
-    "learned_from_people",
-    "mean_rows",
-    "recognised_counts",
-]
-
-
 EXPECTED = "expected"
 """No column, but read from one: the cells E1, E2, U1, U2 of scenes of who does what (GABInsight)."""
 _CELL = "cell"

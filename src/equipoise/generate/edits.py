@@ -16,17 +16,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from equipoise.data.people import people_of, person
+from equipoise.data.people import box_in_pixels, people_of, person
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of
-from equipoise.generate.persons import box_in_pixels, people_in, placed_rows, whole_pixels
+from equipoise.generate.persons import people_in, placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
 from equipoise.text.labels import means_unknown
 from equipoise.text.templates import EditInstruction, edit_instructions, edit_templates
-
-__all__ = ["EditsConfig", "fitted", "make_edits", "pasted", "plan_edits"]
 
 AREAS = ("person", "whole")
 

@@ -20,13 +20,12 @@ from PIL import Image
 
 from equipoise.array_types import Mask
 from equipoise.data import masks
-from equipoise.data.people import people_of
+from equipoise.data.people import box_in_pixels, people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of, scene_in, world_changes
 from equipoise.generate.persons import (
     SECOND_OVER,
-    box_in_pixels,
     composited,
     dilated,
     mask_of,
@@ -39,8 +38,6 @@ from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of
 from equipoise.generate.tools import Tools
 from equipoise.text.templates import Wording, inpainting_prompt, shipped_wording
 from equipoise.world.catalog import AXES as WORLD_AXES
-
-__all__ = ["InpaintConfig", "make_inpaints", "plan_inpaint"]
 
 BY = ("segment", "box", "finder")
 CAPTIONS = ("first", "seed")

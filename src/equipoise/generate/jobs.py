@@ -20,9 +20,6 @@ from equipoise.errors import InputError
 from equipoise.generate.plans import PLAN_FOLDER, WorkPlan, refuse_other_settings, row_of, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
 
-__all__ = ["TASKS_PER_SHARD", "Cost", "estimate", "is_service", "run", "tools_for"]
-
-
 TASKS_PER_SHARD = 8
 """What is lost at most when a run is killed (of tasks that are made together, so many calls)."""
 PREVIEWS_FOLDER = "_previews"

@@ -17,8 +17,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates import Wording, inpainting_prompt, shipped_wording
 from equipoise.world.catalog import AXES as WORLD_AXES
 
-__all__ = ["Kept", "kept", "mixed_after", "relabelled", "said_of", "scene_in", "world_changes"]
-
 _VERDICT = ("keep", "dropped_by", "copies")
 _SCORE = "score_"
 """How the columns begin in which filters keep what they measured."""

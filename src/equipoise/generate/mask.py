@@ -27,8 +27,6 @@ from equipoise.generate.tools import Tools
 from equipoise.measure.captions.amplification import bias_table
 from equipoise.text.labels import read_labels
 
-__all__ = ["MaskConfig", "blacked_out", "make_masked", "object_shares", "plan_mask"]
-
 NAMES = {"person": "person", "object": "object", "both": "person or object"}
 BY = ("box", "segment")
 _KEPT = ("caption", "captions", "set_id", "label_source")

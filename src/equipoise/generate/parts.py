@@ -21,8 +21,6 @@ from equipoise.generate.persons import SECOND_OVER, people_in, placed_rows
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of
 from equipoise.text.templates import shipped_wording
 
-__all__ = ["PartsConfig", "plan_parts"]
-
 _SAID = ("captions", "label_source")
 """Columns of every table that stay as they are, beside those that :class:`Kept` keeps."""
 

@@ -17,19 +17,6 @@ from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.protocols import Outliner
 
-__all__ = [
-    "SECOND_OVER",
-    "box_in_pixels",
-    "composited",
-    "dilated",
-    "mask_of",
-    "outlined",
-    "people_in",
-    "placed_rows",
-    "targets",
-    "whole_pixels",
-]
-
 SECOND_OVER = 55_000
 """A second person is drawn anew too if its box has more pixels than this (Hirota et al., EMNLP 2024)."""
 

@@ -24,8 +24,6 @@ from equipoise.generate.persons import composited, mask_of, placed_rows
 from equipoise.generate.plans import Task, WorkPlan, drawn, settings_of, task_of
 from equipoise.generate.tools import Tools
 
-__all__ = ["PerturbConfig", "blurred", "make_perturbed", "plan_perturb"]
-
 COLUMN = "perturbation"
 
 

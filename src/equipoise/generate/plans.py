@@ -24,18 +24,6 @@ from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, OtherSettingsError
 
-__all__ = [
-    "Task",
-    "WorkPlan",
-    "drawn",
-    "refuse_other_settings",
-    "row_of",
-    "seed_of",
-    "settings_of",
-    "task_of",
-    "written",
-]
-
 Task = dict[str, Any]
 """What a maker must know, as JSON; ``id`` names it."""
 

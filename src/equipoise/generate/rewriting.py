@@ -19,8 +19,6 @@ from equipoise.engine.cache import cache_root
 from equipoise.errors import InputError, one_line
 from equipoise.generate.tools import stopping_when_down
 
-__all__ = ["REQUEST", "likeness", "rewriter", "writer"]
-
 REQUEST = (
     "Write a detailed prompt for an image generator in one paragraph of 40 to 80 words. Keep every person, what each "
     "does and how each looks exactly as given; add the place, the light and the camera. Answer with the prompt alone.\n"

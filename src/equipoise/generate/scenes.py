@@ -23,18 +23,6 @@ from equipoise.generate.tools import Tools, stopping_when_down
 from equipoise.text.templates import BINDING_GROUPS, Activity, BindingCaption, activities, activity, binding_captions
 from equipoise.text.templates.edits import filled
 
-__all__ = [
-    "GRID",
-    "SCENE_COLUMNS",
-    "ScenesConfig",
-    "Setting",
-    "diverse",
-    "grid",
-    "make_scenes",
-    "plan_scenes",
-    "plan_world_scenes",
-]
-
 GRID: Mapping[str, tuple[str, ...]] = {
     "skin": ("light skin", "olive skin", "brown skin", "dark skin"),
     "dress": ("casual clothes", "work clothes", "traditional clothes", "sports clothes", "formal clothes"),

@@ -17,8 +17,6 @@ from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of
 from equipoise.generate.tools import Tools
 from equipoise.text.templates import Caption, CaptionSet
 
-__all__ = ["SET_PRESETS", "SetsConfig", "batches_of", "make_sets", "plan_sets", "set_preset", "world_sets"]
-
 COLUMNS = {"prompt_set": "string", "candidate": "int64", "neutral_caption": "string"}
 _INJECTIONS = ("self", "cross", "both")
 _PARAPHRASES = 12

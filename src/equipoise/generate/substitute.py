@@ -27,8 +27,6 @@ from equipoise.generate.persons import placed_rows
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools, stopping_when_down
 
-__all__ = ["SubstituteConfig", "contaminated", "make_substitutes", "parts_of", "plan_substitute"]
-
 
 @dataclass(frozen=True)
 class SubstituteConfig:

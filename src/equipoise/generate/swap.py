@@ -26,8 +26,6 @@ from equipoise.generate.plans import Task, WorkPlan, drawn, settings_of, task_of
 from equipoise.generate.tools import Tools
 from equipoise.text.labels import read_labels
 
-__all__ = ["SwapConfig", "make_swaps", "plan_swap", "swapped"]
-
 FACE_PARTS = ("face", "face_box", "head")
 
 

@@ -22,9 +22,6 @@ from equipoise.engine.job import JobError
 from equipoise.errors import InputError
 from equipoise.world.sheets import Font, lines_of
 
-__all__ = ["Previews", "SourceImages", "Tools", "contact_sheet", "stopping_when_down"]
-
-
 _GAP = 4
 _LETTER = 11
 _LINES = 3

@@ -25,8 +25,6 @@ from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.english.articles import with_article
 from equipoise.text.templates import edit_groups, inpainting_prompt
 
-__all__ = ["EditCheck", "Recognised", "check_pool", "recalls", "recognised", "verify_edits"]
-
 
 def check_pool(
     images: Table,

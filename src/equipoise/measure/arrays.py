@@ -15,19 +15,6 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.pace import steps
 
-__all__ = [
-    "Floats",
-    "as_count",
-    "as_matrix",
-    "as_vector",
-    "chosen",
-    "occurrence",
-    "row_blocks",
-    "same_length",
-    "same_width",
-    "unit_rows",
-]
-
 Floats = NDArray[np.float64]
 """An array of float64."""
 

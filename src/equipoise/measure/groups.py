@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.labels import read_labels
 
-__all__ = ["UNDEFINED", "Groups", "intersect"]
-
 UNDEFINED = -1
 """The label of an image whose group is not known; never a guess."""
 

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.registry import plugins
 
-__all__ = ["METRICS", "Alternative", "Metric", "Metrics", "Scope", "declare", "metric"]
-
 Alternative = Literal["greater", "less", "two-sided"]
 Better = Literal["lower", "higher", "chance", ""]
 FloatArray = NDArray[np.float64]

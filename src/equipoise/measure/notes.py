@@ -18,27 +18,6 @@ from numpy.typing import ArrayLike
 from equipoise.errors import UnknownNameError
 from equipoise.formatting import count, missing, plural
 
-__all__ = [
-    "N_OF_SOURCES",
-    "SENTENCES",
-    "Note",
-    "ResultRow",
-    "add_notes",
-    "codes_of",
-    "counted",
-    "dropped_of",
-    "facts_of",
-    "independent",
-    "joined_over_k",
-    "minus",
-    "no_interval",
-    "no_null",
-    "note",
-    "of_sources",
-    "pair_keys",
-    "pair_of",
-]
-
 SENTENCES: dict[str, str] = {
     # who is compared
     "pair": "{first} - {second}",

@@ -8,8 +8,6 @@ from equipoise.formatting import missing
 from equipoise.measure.metric import METRICS
 from equipoise.measure.notes import ResultRow, facts_of, pair_of
 
-__all__ = ["favoured", "in_words", "of_pair", "sides", "sign_told"]
-
 _NEXT_TO_NOTHING = 1e-9
 
 

@@ -30,8 +30,6 @@ from equipoise.mitigate.protocol import (
     refuse_nothing,
 )
 
-__all__ = ["BaseRemedy", "LinearRemedy", "checked_share", "covariance_within", "fitted_on", "indicators", "within_sets"]
-
 Learnt = TypeVar("Learnt")
 _ROWS = 4096
 """So many vectors at a time: what is between the product and the result stays in the processor's cache."""

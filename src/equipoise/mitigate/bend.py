@@ -28,8 +28,6 @@ from equipoise.mitigate.base import BaseRemedy
 from equipoise.mitigate.prompts import named, names_group
 from equipoise.mitigate.protocol import FittedOn, Labelled, Queries, checked_side, checked_vectors, unit_rows
 
-__all__ = ["Bend"]
-
 _RANK = 1e-6
 _LEAST = 1e-3
 

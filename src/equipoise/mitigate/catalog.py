@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from equipoise.registry import Registry
 
-__all__ = ["REMEDIES"]
-
 REMEDIES = Registry("remedy")
 """A target is a class whose settings are keywords; see :class:`equipoise.mitigate.protocol.Remedy`."""
 

@@ -36,8 +36,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.base import BaseRemedy
 from equipoise.mitigate.protocol import FittedOn, Labelled, Queries, checked_side, checked_vectors, unit_rows
 
-__all__ = ["ESTIMATORS", "ORDERS", "ClipClip", "mutual_information"]
-
 ESTIMATORS = ("quantiles", "smoothed", "ksg")
 ORDERS = ("drop_then_normalise", "normalise_then_drop")
 _COLUMNS = 32

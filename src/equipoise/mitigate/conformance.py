@@ -38,8 +38,6 @@ from equipoise.mitigate.keeping import load, packed, save, unpacked
 from equipoise.mitigate.protocol import Queries
 from equipoise.mitigate.wrapping import repaired
 
-__all__ = ["CHECKS", "Checked", "ConformanceError", "check", "remedy_maker", "run_check"]
-
 Make = Callable[[], Any]
 D = 24
 FITTED = tuple(f"job{i}" for i in range(5))

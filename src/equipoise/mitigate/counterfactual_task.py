@@ -21,8 +21,6 @@ from equipoise.train.rows import TrainingRows
 from equipoise.train.task import Inputs, Row, drawn_texts
 from equipoise.train.tasks.clip import ClipTask, codes_of
 
-__all__ = ["GENERAL", "TEMPLATES", "TOWERS", "CounterfactualTask", "set_spread"]
-
 TOWERS = ("texts", "images", "both")
 """Which encoder learns."""
 TEMPLATES = ("a photo of {a}", "a picture of {a}", "this is {a}", "{a}")

@@ -40,8 +40,6 @@ from equipoise.train.fitting import Trained, Training, carried_out, prepared_tra
 from equipoise.train.rows import Parts, TrainingRows, parted
 from equipoise.train.settings import TrainSettings
 
-__all__ = ["PRESETS", "VARIANTS", "Finetuned", "finetune", "prepared_finetuning"]
-
 PRESETS: Mapping[str, float] = {"race-gender": 7e-6, "physical-gender": 5e-6, "physical-race": 9e-6}
 """The learning rates of SocialCounterfactuals for its three segments."""
 VARIANTS: Mapping[str, Mapping[str, float]] = {

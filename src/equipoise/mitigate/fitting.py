@@ -29,8 +29,6 @@ HELD_OUT = "held_out"
 UNNAMED = "unnamed"
 """The group of a prompt on an axis of which it says nothing, though it names a group on another."""
 
-__all__ = ["fit_into_folder", "fit_on_prompts", "fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
-
 
 def held_out_subjects(table: Table, share: float = 0.5, *, seed: int = 0) -> list[str]:
     """The subjects to keep apart: a ``share`` of the table's, drawn by ``seed``, never a part of a subject."""

@@ -20,8 +20,6 @@ from equipoise.errors import InputError
 from equipoise.mitigate.base import LinearRemedy, covariance_within, indicators, within_sets
 from equipoise.mitigate.protocol import Labelled
 
-__all__ = ["Inlp"]
-
 _RIDGE = 1e-4
 """Beside the mean variance of a number."""
 

@@ -18,9 +18,6 @@ from equipoise.errors import InputError
 from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.protocol import FittedOn, Remedy
 
-__all__ = ["OLD_STATE", "STATE", "fingerprint", "load", "packed", "publish", "save", "unpacked"]
-
-
 STATE = "state.safetensors"
 OLD_STATE = "arrays.npz"
 """What held the state before; such folders are still read."""

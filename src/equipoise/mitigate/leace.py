@@ -22,8 +22,6 @@ from equipoise.errors import InputError
 from equipoise.mitigate.base import LinearRemedy, checked_share, covariance_within, indicators, within_sets
 from equipoise.mitigate.protocol import Labelled, checked_vectors
 
-__all__ = ["Leace"]
-
 _RANK = 1e-6
 
 

@@ -35,8 +35,6 @@ from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjec
 from equipoise.models import load
 from equipoise.text.labels import read_labels
 
-__all__ = ["TokenSettings", "learn_tokens"]
-
 _WORK = "_work"
 _ADVERSARY_STEPS, _ADVERSARY_RATE = 3, 2e-3
 """Of the adversary in each step of the tokens."""

@@ -13,8 +13,6 @@ from equipoise.errors import InputError, MissingExtraError
 from equipoise.mitigate.base import BaseRemedy
 from equipoise.mitigate.protocol import NOTHING, FittedOn, as_single, unit_block
 
-__all__ = ["LearnedMapRemedy", "ResidualMap", "trained"]
-
 _ROWS = 2048
 
 

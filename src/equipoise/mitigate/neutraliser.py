@@ -24,8 +24,6 @@ from equipoise.mitigate.learning import LearnedMapRemedy, ResidualMap, trained
 from equipoise.mitigate.prompts import names_group
 from equipoise.mitigate.protocol import Axes, FittedOn, Queries, checked_side, checked_vectors, unit_rows
 
-__all__ = ["Neutraliser"]
-
 
 class Neutraliser(LearnedMapRemedy):
     """Adds a learned vector to each text's; see the module."""

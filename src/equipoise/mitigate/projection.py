@@ -38,8 +38,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.base import LinearRemedy, checked_share, fitted_on, indicators, within_sets
 from equipoise.mitigate.protocol import Axes, FittedOn, Labelled, checked_groups, checked_vectors
 
-__all__ = ["VARIANTS", "Projection"]
-
 VARIANTS = ("differences", "prompts", "calibrated", "equalised")
 LAMBDA = 1000.0
 """Chuang et al., for classification and retrieval."""

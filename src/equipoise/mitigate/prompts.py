@@ -22,8 +22,6 @@ from equipoise.errors import InputError
 from equipoise.text import neutralise
 from equipoise.text.english.articles import with_article
 
-__all__ = ["PromptSets", "default_prompts", "named", "names_group", "read_prompts"]
-
 _LAST_NOUN = re.compile(r"\b(an?|the)\s+(?=\S+(?:\s+\S+){0,3}$)", re.IGNORECASE)
 _PERSON = {"female": "a woman", "male": "a man"}
 _WORDS = {"gender": "{group} {noun}", "skin_tone": "{noun} with {group} skin"}

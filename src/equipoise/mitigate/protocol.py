@@ -13,20 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = [
-    "SIDES",
-    "Axes",
-    "FittedOn",
-    "Labelled",
-    "Queries",
-    "Remedy",
-    "checked_groups",
-    "checked_side",
-    "checked_vectors",
-    "unit_rows",
-]
-
-
 Axes = Mapping[str, Sequence[str | None]]
 """For each axis the group of every vector; ``None`` where it is undefined."""
 

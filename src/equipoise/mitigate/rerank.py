@@ -32,8 +32,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.base import BaseRemedy, checked_share
 from equipoise.mitigate.protocol import FittedOn, Labelled, checked_vectors
 
-__all__ = ["VARIANTS", "Rerank", "det_const_sort", "det_greedy", "quota"]
-
 VARIANTS = ("det_greedy", "det_const_sort", "quota")
 _SLACK = 1e-9
 """What rounding may add to p k before a floor or a ceiling is taken."""

@@ -21,8 +21,6 @@ from equipoise.errors import InputError
 from equipoise.mitigate.learning import LearnedMapRemedy, trained
 from equipoise.mitigate.protocol import Labelled, Queries, checked_side, checked_vectors, unit_rows
 
-__all__ = ["Residual"]
-
 ADVERSARY_STEPS = 4
 """Steps of the adversary for each of the map: one that lags behind is chased round in circles."""
 

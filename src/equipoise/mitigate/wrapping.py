@@ -18,9 +18,6 @@ from equipoise.models.protocols import Encoder, Precomputed
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["CHANGES", "RepairedEncoder", "RepairedVectors", "check_model", "queries_of", "repaired"]
-
-
 CHANGES = ("both", "images", "texts")
 """Whose vectors are changed; a remedy says itself which it is made for."""
 _BATCH = 8192

@@ -14,8 +14,6 @@ from equipoise.models.protocols import KINDS, Captioner, Classifier, Detector, E
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Check", "CheckReport", "check"]
-
 _TEXTS = ("a photo of a person", "a doctor at the market", "a", "two people in a park, one with a red hat")
 _FULL, _HALF = 1e-4, 2e-2
 """How far a vector may move with its batch: in float32, and in 16 bits."""

@@ -20,8 +20,6 @@ from equipoise.errors import InputError, MissingExtraError, one_line
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Detections
 
-__all__ = ["FaceDetector", "from_mediapipe"]
-
 SOURCE = "https://ai.google.dev/edge/mediapipe/solutions/vision/face_detector"
 
 

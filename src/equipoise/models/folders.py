@@ -19,19 +19,6 @@ from typing import Any, NoReturn
 from equipoise.errors import InputError, nearest, one_line
 from equipoise.models.trust import check_folder, check_pixels, check_sizes, on_disk, read_settings
 
-__all__ = [
-    "Checkpoint",
-    "file_digest",
-    "find_checkpoint",
-    "find_folder",
-    "key_of",
-    "local_contents",
-    "open_checkpoint",
-    "refuse_pickle",
-    "settings_digest",
-]
-
-
 _LENGTH = 16
 # Where a checkpoint lay, who wrote it and how wide its numbers were stored: none of it changes an answer.
 _IGNORED = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "_commit_hash", "auto_map"}

@@ -18,8 +18,6 @@ from equipoise.data.images import decode
 from equipoise.errors import InputError
 from equipoise.models.services import Service
 
-__all__ = ["ImageService", "Service", "from_api"]
-
 
 class ImageService:
     """A :class:`~equipoise.models.protocols.Generator` behind a service; it makes single images and nothing else.

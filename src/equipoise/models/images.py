@@ -18,8 +18,6 @@ from equipoise.data.images import LateImage, decode, taking_turns
 from equipoise.errors import InputError, one_line
 from equipoise.memory import is_out_of_memory
 
-__all__ = ["MOST_PIXELS", "MOST_PIXELS_AT_ONCE", "pixels_of", "processed", "rgb_images"]
-
 MOST_PIXELS = 16_000_000
 """A processor is given images of so many pixels at a time, or one; it makes several copies of each."""
 MOST_PIXELS_AT_ONCE = 4 * MOST_PIXELS

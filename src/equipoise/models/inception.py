@@ -23,8 +23,6 @@ from equipoise.errors import InputError, MissingExtraError, one_line
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["NAME", "WEIGHTS", "InceptionNetwork", "open_inception"]
-
 NAME = "inception"
 WEIGHTS = "weights-inception-2015-12-05-6726825d.pth"
 _SIDE = 299

@@ -11,8 +11,6 @@ from equipoise.models.miniatures import miniatures
 from equipoise.models.protocols import KINDS
 from equipoise.registry import Registry
 
-__all__ = ["SCHEMES", "catalog", "described", "load", "told"]
-
 SCHEMES = Registry("model")
 """A target is called as ``target(rest, **options)``, and with ``kind=...`` for the kinds it lists besides encoders."""
 

@@ -12,8 +12,6 @@ from equipoise.formatting import joined
 from equipoise.models.folders import open_checkpoint
 from equipoise.text.english.articles import with_article
 
-__all__ = ["FOLDER", "PARTS", "Miniature", "from_mini", "miniatures"]
-
 FOLDER = Path(__file__).parent / "mini"
 PARTS = {
     "clip": ("encoder", "A CLIP trained on the biased world."),

@@ -30,8 +30,6 @@ from equipoise.models.runtime import (
 )
 from equipoise.models.trust import check_folder, check_open_clip, on_disk, read_settings
 
-__all__ = ["OpenClipEncoder", "from_open_clip"]
-
 _SAFE = ".safetensors"
 _SETTINGS = "open_clip_config.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")

@@ -26,8 +26,6 @@ from equipoise.data.schema import Rejected
 from equipoise.errors import InputError, like_it
 from equipoise.formatting import plural
 
-__all__ = ["EmbeddingTable"]
-
 _BATCH = 8192
 
 

@@ -14,21 +14,6 @@ if TYPE_CHECKING:
 
 from equipoise.array_types import Vectors
 
-__all__ = [
-    "KINDS",
-    "Answers",
-    "Captioner",
-    "Classifier",
-    "Detections",
-    "Detector",
-    "Encoder",
-    "Filler",
-    "Generator",
-    "Outliner",
-    "Precomputed",
-    "Reviser",
-]
-
 KINDS = ("encoder", "captioner", "classifier", "generator", "detector", "filler", "reviser")
 """What a model can be asked to be; the ``kind`` of :func:`equipoise.models.load`."""
 

@@ -12,22 +12,6 @@ from typing import Any
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
 from equipoise.memory import free_memory, is_out_of_memory
 
-__all__ = [
-    "ModelSettings",
-    "bfloat16_is_fast",
-    "explained",
-    "fitting_settings",
-    "from_transformers",
-    "in_batches",
-    "in_one_sentence",
-    "never_asking",
-    "quiet",
-    "silenced",
-    "torch_device",
-    "torch_dtype",
-    "unbroken",
-]
-
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 

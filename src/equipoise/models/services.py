@@ -28,8 +28,6 @@ from urllib.request import HTTPHandler, HTTPSHandler, Request, build_opener
 
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["Service", "Watched"]
-
 
 class Watched:
     """A stretch of ``seconds`` in which requests may be made; at its end their connections are cut.

@@ -25,19 +25,6 @@ from typing import Any
 
 from equipoise.errors import InputError
 
-__all__ = [
-    "OnDisk",
-    "check_built",
-    "check_folder",
-    "check_open_clip",
-    "check_pixels",
-    "check_sizes",
-    "on_disk",
-    "read_settings",
-    "walked",
-]
-
-
 MOST_LAYERS = 2_000
 """More than any published model has."""
 _MOST_OF_A_KIND = 1_000_000

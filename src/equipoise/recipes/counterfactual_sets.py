@@ -46,17 +46,6 @@ from equipoise.recipes.train_mini.pictures import OWN_SHEET, write_sheet
 from equipoise.world import WorldConfig, prompts
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = [
-    "GUIDANCE",
-    "SetsFound",
-    "SetsSettings",
-    "TableLine",
-    "counterfactual_sets",
-    "filter_steps",
-    "put_into",
-    "spread_subjects",
-]
-
 Say = Callable[[str], None]
 AXES = ("gender", "skin_tone", "age")
 ASKED = ("gender", "skin_tone")

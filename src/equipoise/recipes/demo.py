@@ -28,8 +28,6 @@ from equipoise.recipes.demo_tuned import judged_by, write_tuned
 from equipoise.world import PLACEBOS, preset
 from equipoise.world.tables import write_counterfactual_table, write_table
 
-__all__ = ["Demo", "DemoSettings", "demo"]
-
 Say = Callable[[str], None]
 MODELS = {"biased": "mini:clip", "fair": "mini:clip-fair"}
 TOP, MADE_TOP = 12, 4

@@ -21,7 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from equipoise.audit.captions.run import CaptionAudit, CaptionSettings, audit_captions
+from equipoise.audit.captions.run import CaptionAudit, audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.data import Table, read_results, write_results
 from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Models
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
     from equipoise.array_types import Vectors
     from equipoise.models.protocols import Encoder
-
-__all__ = ["CaptionsFound", "GeneratedFound", "Remembering", "grainy", "make_and_filter", "measure_captioner"]
 
 
 class Remembering:

@@ -22,8 +22,6 @@ from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
 from equipoise.models.miniatures import FOLDER
 
-__all__ = ["BASE", "KEPT", "judged_by", "keep_changes", "make_tuned", "write_tuned"]
-
 BASE = "mini:clip"
 KEPT = Path(__file__).parent / "tuned_clip"
 """Where the package keeps it."""

@@ -26,19 +26,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.world import WorldConfig, sample, what_is_where
 
-__all__ = [
-    "Pool",
-    "accuracies",
-    "between_seeds",
-    "described",
-    "differences",
-    "inside_sets",
-    "paired",
-    "person_masks",
-    "ratio",
-    "standing",
-]
-
 MARGIN = 2
 """Pixels around a person that are not background either."""
 STANDING = 0.05

@@ -23,8 +23,6 @@ from equipoise.report.sources import Given, Series
 if TYPE_CHECKING:
     from equipoise.report.page.contents import PageContents
 
-__all__ = ["cards", "model_card"]
-
 _COLUMNS = ("axis", "metric", "value", "chance", "excess", "interval of the excess", "p", "n")
 
 

@@ -15,8 +15,6 @@ import pandas as pd
 from equipoise.formatting import amount, interval, missing
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, series_class, span, ticks
 
-__all__ = ["ParetoPoint", "box_plots", "grouped_bars", "pareto_figure", "quartiles", "scatter"]
-
 LEFT = 190.0
 WIDTH = 720.0
 

@@ -17,24 +17,6 @@ from equipoise.measure import METRICS
 from equipoise.measure.notes import ResultRow, corrected_p, facts_of, pair_of
 from equipoise.report.sources import Series
 
-__all__ = [
-    "Lean",
-    "axis_name",
-    "bias_rows",
-    "corrected_column",
-    "is_of_prompts",
-    "is_placebo",
-    "leans",
-    "main_metric",
-    "main_rows",
-    "metric_name",
-    "of_placebo",
-    "perceived",
-    "rate_tested",
-    "subject_rows",
-    "told_of_p",
-]
-
 OF_RETRIEVAL = frozenset(
     "max_skew min_skew ndkl absent_groups exposure_gap exposure_ratio infeasible_index infeasible_count bias_at_k "
     "abs_bias_at_k counterfactual_gap counterfactual_gap_size counterfactual_effect standard_gap standard_gap_size "

@@ -20,18 +20,6 @@ from equipoise.data.runs import RUN
 from equipoise.errors import InputError
 from equipoise.measure.notes import facts_of
 
-__all__ = [
-    "Given",
-    "ResultFolder",
-    "Series",
-    "compared_models",
-    "no_table",
-    "plain_name",
-    "read_given",
-    "with_names",
-    "words_masked",
-]
-
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
 """Where settings were before there was ``run.json``; read for one release."""

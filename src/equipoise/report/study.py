@@ -19,8 +19,6 @@ from equipoise.data.atomic import write_whole
 from equipoise.formatting import amount, csv_text, interval, missing, p_plain, plain, text_table
 from equipoise.report.svg import asset, standalone
 
-__all__ = ["MEASURED", "StudyFigure", "StudyPage", "StudyPart", "StudyTable", "measured_cells", "write_study"]
-
 MEASURED = ("measured", "low", "high", "chance", "p", "n", "published", "published_sd", "published_at", "doubt")
 """The columns of a measured number, in the order in which a CSV has them, behind those that say what it is of."""
 

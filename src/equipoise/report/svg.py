@@ -15,8 +15,6 @@ from html import escape
 from importlib.resources import files
 from itertools import combinations
 
-__all__ = ["SERIES_COLOURS", "Scale", "SvgDrawing", "asset", "span", "standalone", "ticks"]
-
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 

@@ -21,8 +21,6 @@ from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, ticks
 from equipoise.text.labels import label_text
 
-__all__ = ["Recovered", "is_stated", "read_truth", "recovered", "truth_figure"]
-
 _NAMES = ("subject", "axis", "group")
 _NEEDED = (*_NAMES, "log_odds")
 _LEAST = 3

@@ -27,8 +27,6 @@ from equipoise.report.verdict.judging import BiasVerdict
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["verdict_of", "write", "write_and_tell", "write_into"]
-
 MANIFEST = "_files.json"
 """The list of what a page put beside itself, so that the next one clears that and nothing else."""
 Folders = Sequence[str | Path] | Mapping[str, str | Path]

@@ -28,8 +28,6 @@ from equipoise.review.questions import NOTE_LENGTH, Questionnaire
 from equipoise.review.store import ReviewStore
 from equipoise.review.summary import summary_of
 
-__all__ = ["Said", "create_app"]
-
 ASSETS = files("equipoise.review") / "assets"
 _PAGES = {"/": "review.html", "/organiser": "organiser.html"}
 _MEDIA = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}

@@ -9,8 +9,6 @@ from equipoise.review.dealing import place_of
 from equipoise.review.questions import Questionnaire
 from equipoise.review.store import WHOLE, ReviewStore
 
-__all__ = ["key_of", "read_answers", "shown_item", "shown_sheet", "spoken"]
-
 
 def shown_sheet(sheet: Questionnaire) -> dict[str, Any]:
     """What annotators are told of the questionnaire: nothing about gold, or which answers are hoped for."""

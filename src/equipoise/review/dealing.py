@@ -11,8 +11,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["dealt", "place_of"]
-
 
 def place_of(seed: int, annotator: str, item: object) -> int:
     """Where an item stands in the order of this annotator: a random number that is the same each time.

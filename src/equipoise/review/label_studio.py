@@ -22,8 +22,6 @@ from equipoise.review.preparing import sheet_of
 from equipoise.review.questions import Questionnaire
 from equipoise.review.store import WHOLE, ReviewStore
 
-__all__ = ["config_of", "read_label_studio", "tasks_of", "write_label_studio"]
-
 
 def write_label_studio(store: ReviewStore, folder: str | Path, *, pictures: bool = True) -> Path:
     """Write ``tasks.json`` and ``config.xml`` into the new ``folder``; ``pictures`` are in the tasks, as addresses."""

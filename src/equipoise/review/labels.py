@@ -25,20 +25,6 @@ from equipoise.review.preparing import sheet_of
 from equipoise.review.questions import Question, Questionnaire
 from equipoise.review.store import ReviewStore, check_name
 
-__all__ = [
-    "COLUMNS",
-    "accepted_images",
-    "accepted_items",
-    "gold_of",
-    "labels_frame",
-    "majority",
-    "people_layer",
-    "read_labels_csv",
-    "take_in",
-    "write_labels_csv",
-    "write_labels_table",
-]
-
 COLUMNS = ("image_id", "annotator", "question", "answer", "item", "about", "skipped", "seconds", "at")
 _FURTHER = {"item": "string", "about": "string", "skipped": "bool", "seconds": "float64", "at": "float64"}
 _UNSURE = "unsure"

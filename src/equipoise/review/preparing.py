@@ -29,8 +29,6 @@ from equipoise.review.questions import Questionnaire, questionnaire_of
 from equipoise.review.store import WHOLE, ReviewStore
 from equipoise.text.labels import read_labels
 
-__all__ = ["FILE", "GoldAnswers", "ReviewSettings", "open_review", "prepare", "sheet_of"]
-
 FILE = "review.sqlite"
 _EDGE = 1600
 _NAME = "name of the item"

@@ -22,17 +22,6 @@ from equipoise.data.settings import Settings, fitting_all, toml_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import after_perceived
 
-__all__ = [
-    "MONK",
-    "Question",
-    "Questionnaire",
-    "preset",
-    "preset_names",
-    "questionnaire_called",
-    "questionnaire_of",
-    "read_questionnaire",
-]
-
 MONK = ("#f6ede4 #f3e7db #f7ead0 #eadaba #d7bd96 #a07e56 #825c43 #604134 #3a312a #292420").split()
 """The ten swatches of the Monk Skin Tone Scale, lightest first (Monk 2019; skintone.google)."""
 

@@ -15,8 +15,6 @@ from equipoise.review.store import ReviewStore
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["link", "listening", "serve", "server_of"]
-
 _ADDRESS = "127.0.0.1"
 _WAIT = 10.0
 """Seconds that a client has for the first line and the headers of a request."""

@@ -17,8 +17,6 @@ from equipoise.review.asking import shown_item, shown_sheet
 from equipoise.review.preparing import sheet_of
 from equipoise.review.store import ReviewStore
 
-__all__ = ["export_static", "read_static"]
-
 _FORMAT = "equipoise review answers"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "

@@ -25,8 +25,6 @@ from typing import Any
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.review.dealing import dealt, place_of
 
-__all__ = ["Annotator", "AnnotatorProgress", "ReviewStore", "check_name"]
-
 _SCHEMA = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE pictures (id INTEGER PRIMARY KEY, image_id TEXT UNIQUE NOT NULL, media TEXT, content BLOB, problem TEXT,

@@ -20,8 +20,6 @@ from equipoise.review.preparing import sheet_of
 from equipoise.review.questions import Question
 from equipoise.review.store import ReviewStore
 
-__all__ = ["Agreement", "PersonSummary", "ReviewSummary", "agreement_of", "gold_accuracy", "summary_of"]
-
 
 @dataclass(frozen=True)
 class Agreement:

@@ -33,19 +33,6 @@ from equipoise.review.questions import Questionnaire
 from equipoise.review.store import ReviewStore
 from equipoise.text.labels import read_labels
 
-__all__ = [
-    "Confusion",
-    "JudgeCalibration",
-    "calibrate_judge",
-    "calibrate_scores",
-    "calibration_in",
-    "confusion_in",
-    "confusion_with_people",
-    "error_rows",
-    "errors_in",
-    "errors_text",
-]
-
 _TOGETHER = ("source_id", "set_id", "subject")
 """The columns that say which images are not independent."""
 

@@ -22,8 +22,6 @@ from typing import IO, Any, Protocol, TextIO
 from equipoise.errors import InputError, UnknownNameError, closest
 from equipoise.formatting import delimiter_in, for_spreadsheet, from_spreadsheet
 
-__all__ = ["FORMATS", "Operation", "Summary", "format_of", "opened", "process"]
-
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[TextIO]:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from equipoise.errors import UnknownNameError
 
-__all__ = ["UNKNOWN_WORDS", "Labels", "is_missing", "label_text", "means_unknown", "read_labels", "same_label"]
-
 UNKNOWN_WORDS = frozenset({"", "n/a", "na", "#n/a", "<na>", "nan", "none", "null", "unknown", "undefined"})
 """What a cell holds in place of a group, in small letters; "other" and "prefer not to say" are groups."""
 

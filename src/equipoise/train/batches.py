@@ -18,8 +18,6 @@ from equipoise.errors import InputError
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 
-__all__ = ["Mixed", "ReadAheadSteps", "Stream", "mixed"]
-
 Places = NDArray[np.int64]
 
 

@@ -13,8 +13,6 @@ from equipoise.train.fitting import Training
 from equipoise.train.loop import optimiser_of
 from equipoise.train.parameters import count
 
-__all__ = ["Estimated", "estimated"]
-
 _STEPS = 3
 
 

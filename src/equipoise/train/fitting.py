@@ -34,8 +34,6 @@ from equipoise.train.rows import Parts, TrainingRows, note_on_left_out, parted, 
 from equipoise.train.settings import TrainSettings
 from equipoise.train.task import TASKS, Inputs, Task, checkpoint_of
 
-__all__ = ["LOSSES", "Trained", "Training", "fit", "prepared_training"]
-
 LOSSES = "losses.csv"
 _WORK = "_work"
 _JUDGED_BATCHES = 50

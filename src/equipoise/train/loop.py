@@ -19,8 +19,6 @@ from equipoise.models.runtime import bfloat16_is_fast
 from equipoise.train.processes import Processes
 from equipoise.train.schedule import Schedule
 
-__all__ = ["Average", "Course", "Validation", "restore", "run", "save"]
-
 _LINE = 50
 """Steps between two lines of progress."""
 

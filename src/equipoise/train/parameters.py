@@ -7,8 +7,6 @@ from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError
 
-__all__ = ["choose_parameters", "count"]
-
 Merge = Callable[[], None]
 """Puts what was trained beside the weights into them."""
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.models.runtime import torch_device
 
-__all__ = ["Processes", "started_processes"]
-
 _BUCKET = 8_000_000
 """Numbers that are sent at a time: few enough to need little memory, many enough not to wait for each."""
 

@@ -24,8 +24,6 @@ from equipoise.data.labels import set_numbers
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["HELD_BYTES", "Parts", "TrainingRows", "note_on_left_out", "parted", "places_apart", "refuse_other_pictures"]
-
 HELD_BYTES = 1_000_000_000
 """Encoded images that are kept in memory; a larger table is gone through in windows of about this size."""
 DECODED_BYTES = 250_000_000

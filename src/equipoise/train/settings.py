@@ -16,8 +16,6 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.train.schedule import Schedule
 
-__all__ = ["PRESETS", "TrainSettings", "preset_of"]
-
 
 @dataclass(frozen=True)
 class TrainSettings(Settings):

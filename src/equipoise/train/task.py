@@ -20,21 +20,6 @@ from equipoise.registry import Registry
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 
-__all__ = [
-    "IGNORED",
-    "TASKS",
-    "Inputs",
-    "Row",
-    "Task",
-    "checkpoint_of",
-    "drawn_texts",
-    "forget_origin",
-    "fresh_model",
-    "mean_cross_entropy",
-    "padded_tokens",
-    "save_stock",
-]
-
 IGNORED = -100
 """The label of a token that is not learnt from."""
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from equipoise.world.figures import Pose
 from equipoise.world.pen import Canvas, oval
 
-__all__ = ["PERFORMANCES", "Performance"]
-
 DARK = "#2f3440"
 WHITE = "#ffffff"
 WOOD = "#a8703a"

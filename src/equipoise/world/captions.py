@@ -19,8 +19,6 @@ from equipoise.errors import InputError
 from equipoise.world.catalog import ACTIVITIES, AXES, OBJECTS, OCCUPATIONS, SUBJECTS, TONE_GROUPS, known, shipped
 from equipoise.world.config import WorldConfig, plain_world
 
-__all__ = ["MAX_WORDS", "STYLES", "captions", "neutral_prompt", "prompts", "vocabulary", "with_article"]
-
 STYLES = ("natural", "neutral", "gendered", "full")
 
 MAX_WORDS = 18

@@ -20,29 +20,6 @@ from equipoise.world.objects import AIR, FLOOR
 from equipoise.world.outfits import Outfit
 from equipoise.world.scenes import SCENES as _BACKGROUNDS
 
-__all__ = [
-    "ACTIVITIES",
-    "AGES",
-    "AIR_OBJECTS",
-    "AXES",
-    "BUILDS",
-    "CASUAL",
-    "FLOOR_OBJECTS",
-    "GENDERS",
-    "HAIR_COLOURS",
-    "OBJECTS",
-    "OCCUPATIONS",
-    "SCENES",
-    "SUBJECTS",
-    "TONES",
-    "TONE_GROUPS",
-    "TRAITS",
-    "CatalogActivity",
-    "CatalogOccupation",
-    "known",
-    "shipped",
-]
-
 AXES = ("gender", "skin_tone", "age")
 """The axes on which groups are shown and injected."""
 

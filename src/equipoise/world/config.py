@@ -39,8 +39,6 @@ from equipoise.world.catalog import (
 )
 from equipoise.world.truth import truth
 
-__all__ = ["KINDS", "PRESETS", "WorldConfig", "load", "plain_world", "preset"]
-
 KINDS: dict[str, tuple[str, ...]] = {
     "occupation": tuple(OCCUPATIONS),
     "activity": tuple(ACTIVITIES),

@@ -11,8 +11,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pick", "seeds_for", "uniform", "uniforms"]
-
 Seeds = NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1

@@ -16,28 +16,6 @@ import numpy as np
 
 from equipoise.world.pen import Canvas, Points, edge_of, mixed, oval
 
-__all__ = [
-    "HAIR",
-    "HOLDING",
-    "MONK",
-    "ON_CANE",
-    "RAISED",
-    "STANDING",
-    "Body",
-    "Pose",
-    "arm",
-    "back_hair",
-    "body",
-    "cane",
-    "face",
-    "forearms",
-    "front_hair",
-    "legs",
-    "torso",
-    "with_cane",
-]
-
-
 Offset = tuple[float, float]
 
 

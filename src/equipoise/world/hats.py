@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from equipoise.world.pen import Canvas, oval
 
-__all__ = ["HATS", "glasses"]
-
 WHITE = "#ffffff"
 RED = "#d8232a"
 GOLD = "#f2c230"

@@ -18,8 +18,6 @@ from equipoise.world.figures import HOLDING, RAISED, STANDING, Body, Pose, with_
 from equipoise.world.pen import Canvas, Sprite, edge_of
 from equipoise.world.scene import Person
 
-__all__ = ["clear_cache", "layers_of", "parts_of", "pose_of", "sprite"]
-
 CACHE_BYTES = 384 << 20
 _BAG_SIDES = (-1, 1)
 """A first bag hangs behind, away from the tool; a second one in front."""

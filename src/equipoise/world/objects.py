@@ -11,8 +11,6 @@ import numpy as np
 from equipoise.world.pen import Canvas, oval
 from equipoise.world.tools import star
 
-__all__ = ["AIR", "FLOOR", "OBJECTS", "unsafe_sign"]
-
 DARK = "#2f3440"
 WHITE = "#ffffff"
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from equipoise.world.figures import Body, torso
 from equipoise.world.pen import Canvas, Points
 
-__all__ = ["PATTERNS", "Cut", "Outfit", "behind", "clothes"]
-
 
 @dataclass(frozen=True)
 class Outfit:

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw
 
-__all__ = ["EDGE", "Canvas", "Points", "Sprite", "box", "colour", "edge_of", "mixed", "oval"]
-
 Points = NDArray[np.float64]
 Colour = str
 

@@ -15,8 +15,6 @@ from PIL import Image
 from equipoise.errors import InputError
 from equipoise.world.catalog import known
 
-__all__ = ["LIGHT", "PLACEBOS", "PREFIX", "brighter", "checked_placebos", "column_of", "levels_of"]
-
 PREFIX = "placebo_"
 """Columns of tables whose names begin with this are placebo axes."""
 

@@ -18,8 +18,6 @@ from equipoise.world.placebos import brighter
 from equipoise.world.scene import Person, Scene
 from equipoise.world.scenes import GROUND
 
-__all__ = ["Truth", "body_parts", "heads", "render", "render_batch", "render_image", "what_is_where"]
-
 Owner = tuple[str, int]
 
 ZOOM_OF_TWO = 0.84

@@ -32,8 +32,6 @@ from equipoise.world.scene import Person, Placed, Scene
 from equipoise.world.scenes import GROUND, VARIANTS
 from equipoise.world.truth import Probabilities
 
-__all__ = ["GRID", "SceneArrays", "draw", "sample"]
-
 GRID = 64
 """Positions are multiples of 1/64, so that a scene is the same picture at every size."""
 

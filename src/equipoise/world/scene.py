@@ -24,8 +24,6 @@ from equipoise.world.config import WorldConfig, plain_world
 from equipoise.world.draws import uniform
 from equipoise.world.placebos import PLACEBOS
 
-__all__ = ["Person", "Placed", "Scene"]
-
 
 @dataclass(frozen=True)
 class Person:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from equipoise.world.pen import Canvas, oval
 
-__all__ = ["GROUND", "SCENES", "VARIANTS", "background"]
-
 VARIANTS = 4
 """How many ways each place is drawn; every one can be mirrored too."""
 

@@ -15,17 +15,6 @@ from equipoise.world.placebos import checked_placebos, levels_of
 from equipoise.world.sample import draw
 from equipoise.world.scene import Scene
 
-__all__ = [
-    "CELLS",
-    "BindingScene",
-    "CounterfactualSet",
-    "ResolutionScene",
-    "binding_sets",
-    "counterfactual_sets",
-    "expected_gender",
-    "resolution_sets",
-]
-
 CELLS = ("E1", "E2", "U1", "U2")
 """Expected or unexpected performer, alone or with a bystander of the other gender (GABInsight)."""
 

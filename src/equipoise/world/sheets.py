@@ -30,8 +30,6 @@ from equipoise.world.scene import Person, Placed, Scene
 from equipoise.world.scenes import GROUND
 from equipoise.world.sets import counterfactual_sets
 
-__all__ = ["catalogue", "contact_sheet", "set_sheet"]
-
 GAP = 4
 COLUMNS = 14
 SMALLEST = 9

@@ -27,18 +27,6 @@ from equipoise.world.truth import truth
 if TYPE_CHECKING:
     from equipoise.data import Table
 
-__all__ = [
-    "COLUMNS",
-    "row_of",
-    "scene_of",
-    "truth_of",
-    "write_binding_table",
-    "write_counterfactual_table",
-    "write_pata_table",
-    "write_table",
-    "write_visogender_table",
-]
-
 COLUMNS: dict[str, str] = {
     **PEOPLE_COLUMNS,
     "neutral_captions": "list<string>",

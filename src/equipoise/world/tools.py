@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from equipoise.world.pen import Canvas, oval
 
-__all__ = ["TOOLS"]
-
 WOOD = "#a8703a"
 STEEL = "#b9c2cc"
 DARK = "#2f3440"

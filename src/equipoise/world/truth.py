@@ -21,9 +21,6 @@ from equipoise.array_types import Floats
 from equipoise.world.catalog import ACTIVITIES, AIR_OBJECTS, AXES, FLOOR_OBJECTS, OCCUPATIONS, SCENES, known
 from equipoise.world.placebos import PLACEBOS, checked_placebos, column_of
 
-__all__ = ["Probabilities", "truth"]
-
-
 _PLACES = {"scene": ("scene", SCENES), "floor": ("object", FLOOR_OBJECTS), "air": ("object", AIR_OBJECTS)}
 
 

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from equipoise.audit import compare
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.data import Table
 from equipoise.data.runs import find_run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy import stats as sps
 
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.data.published import published_values
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats as sps
 
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.truth import Probabilities

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
+from equipoise.measure.counterfactual.cells import gap_cells
 from equipoise.measure.counterfactual.placebo import placebo_excess, squared_sizes
-from equipoise.measure.counterfactual.sizes import gap_cells, squared_gaps
+from equipoise.measure.counterfactual.sizes import squared_gaps
 from equipoise.measure.groups import Groups
 
 

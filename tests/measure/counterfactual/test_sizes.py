@@ -10,7 +10,8 @@ from scipy import stats as sps
 from tests.examples import examples
 
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual.sizes import gap_cells, outranks, squared_gaps, standard_gap_sizes, standard_gaps
+from equipoise.measure.counterfactual.cells import gap_cells
+from equipoise.measure.counterfactual.sizes import outranks, squared_gaps, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
 
 TWO = ("f", "m")

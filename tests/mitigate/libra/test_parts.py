@@ -11,11 +11,12 @@ from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.mitigate.libra.classifier import CrossFittedClassifier
-from equipoise.mitigate.libra.masking import content_spans, filled, mask_count, with_masks
+from equipoise.mitigate.libra.masking import content_spans, filled, with_masks
 from equipoise.mitigate.libra.neighbours import NeighbourFiller, synonyms_by
 from equipoise.mitigate.libra.pairs import KINDS, MIXES, CaptionPair, mix_of, mixed, sizes
 from equipoise.mitigate.libra.synthesis import is_authentic, is_misread, tells_more
 from equipoise.text import Lexicon
+from equipoise.text.english.hiding import mask_count
 
 
 def test_mask_counts_round_half_up_and_are_never_zero():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.dataset.source import read_dataset
 from equipoise.text import Lexicon
 from equipoise.text.english.recognising import other_language

@@ -17,30 +17,12 @@ from numpy.typing import NDArray
 
 from equipoise.measure.captions.cross_fitting import LEAST_FOLDS, captions_variance, cross_fitted, fold_variance
 from equipoise.measure.captions.halves import halved_t
-from equipoise.measure.captions.lic import corrected_resampled_t, lic_scores, within_range
+from equipoise.measure.captions.lic import corrected_resampled_t, lic_scores
 from equipoise.measure.captions.linear import NgramTable, fit_linear
 from equipoise.measure.captions.masking import MASK
 from equipoise.measure.captions.splits import Split, cross_fit_folds
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate, within_range
 from equipoise.models.caption_classifiers import CaptionReader
-
-__all__ = [
-    "DOUBLED",
-    "HALVES",
-    "OVER_SPLITS",
-    "REFITTED",
-    "TEST_SHARE",
-    "caption_scores",
-    "half_gaps",
-    "half_table",
-    "leave_two_out",
-    "over_folds",
-    "over_splits",
-    "single_auc",
-    "spread_of_repetitions",
-    "word_contributions",
-]
-
 
 FOLDS = 10
 TEST_SHARE = 0.1

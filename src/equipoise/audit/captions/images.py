@@ -19,8 +19,6 @@ from equipoise.errors import InputError
 from equipoise.measure.images import clip_score, ref_clip_score
 from equipoise.measure.stats.shares import ItemScores
 
-__all__ = ["PROMPT", "ImageScores", "image_files"]
-
 PROMPT = "A photo depicts "
 """What CLIPScore puts before a caption (Hessel et al., EMNLP 2021)."""
 IMAGE_MISSING = "image file missing"

@@ -30,17 +30,6 @@ from equipoise.text.english.ptb import ptb_tokens
 from equipoise.text.english.tagging import content_vocabulary
 from equipoise.text.labels import read_labels
 
-__all__ = [
-    "DROPPED_COLUMNS",
-    "CaptionInputs",
-    "Dropped",
-    "HumanCaptions",
-    "ModelCaptions",
-    "masked_captions",
-    "model_name",
-    "read_inputs",
-]
-
 
 @dataclass(frozen=True)
 class HumanCaptions:

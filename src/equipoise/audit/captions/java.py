@@ -26,8 +26,6 @@ from equipoise.measure.captions.quality.tokens import Caption, CaptionPairs, pai
 from equipoise.measure.captions.splits import estimates_of_sums
 from equipoise.measure.stats.shares import ItemScores
 
-__all__ = ["TIMEOUT", "java_is_ready", "meteor", "spice", "spice_is_ready"]
-
 TIMEOUT = 3600.0
 """Seconds that one run of a Java program may take."""
 

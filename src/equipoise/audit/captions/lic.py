@@ -43,8 +43,6 @@ from equipoise.models.caption_classifiers import classifier as classifier_of
 from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
 
-__all__ = ["SEEDS", "TEST_SHARE", "Lic", "measure_lic"]
-
 SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
 """The seeds of the published runs."""
 SHUFFLES = {"fast": 200, "other": 3}

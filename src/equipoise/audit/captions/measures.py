@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from equipoise.audit.captions.lic import Lic
     from equipoise.audit.captions.settings import CaptionSettings
 
-__all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
-
 SUITE = "captions"
 OBJECTS = "--objects"
 OWN_SCORES = "mean of the captions' own scores, which is not the score of all of them at once"

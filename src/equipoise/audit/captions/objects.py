@@ -25,8 +25,6 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.lexicon.positions import WordFinder, fold_phrase, lower
 
-__all__ = ["PERSON", "ObjectMatcher", "change_of_lic_m", "plural", "read_objects"]
-
 
 def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
     """LIC_M of ``found`` less that of ``original``, in points: image by image when cross-fitted, else split by split.

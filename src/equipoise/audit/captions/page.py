@@ -19,14 +19,6 @@ from equipoise.data.atomic import write_whole
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = [
-    "LEAST_MODELS",
-    "r_squared",
-    "save_figure",
-    "words_page",
-]
-
-
 LEAST_MODELS = 3
 _NAMES = {"vocabulary": "words in the vocabulary", "bleu_4": "BLEU-4", "lic": "LIC", "lic_m": "LIC_M"}
 

@@ -21,8 +21,6 @@ from equipoise.formatting import brackets, plain, text_table
 from equipoise.measure import METRICS
 from equipoise.measure.captions.lic import lic_chance
 
-__all__ = ["BIAS", "QUALITY", "caption_table", "masked_table", "planned_captions"]
-
 BIAS = ("lic", "lic_m", "lic_d", "ratio", "error", "neutral_rate", "ba", "dba_g", "dba_o")
 QUALITY = ("bleu_4", "cider", "meteor", "meteor_approximate", "spice", "clip_score", "ref_clip_score")
 

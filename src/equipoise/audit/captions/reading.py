@@ -26,19 +26,6 @@ from equipoise.text.labels import is_missing
 if TYPE_CHECKING:
     from equipoise.data import Table
 
-__all__ = [
-    "ID_COLUMNS",
-    "CaptionColumns",
-    "Record",
-    "image_name",
-    "is_empty",
-    "items_of",
-    "origin_name",
-    "read_records",
-    "refuse_boxes",
-    "suffix_of",
-]
-
 ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
 """Where a row says which image it is about; the first that is there counts."""
 CAPTION_COLUMNS = ("caption", "captions")

@@ -42,8 +42,6 @@ from equipoise.text import Lexicon
 if TYPE_CHECKING:
     from equipoise.audit.captions.lic import Lic
 
-__all__ = ["CaptionAudit", "CaptionSettings", "audit_captions", "training_words"]
-
 SUITE = "captions"
 WORK = "_work"
 _LIC_TAKES = 0.7

@@ -12,8 +12,6 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError
 from equipoise.models.caption_classifiers import classifier
 
-__all__ = ["CaptionSettings"]
-
 Count = Annotated[int, Field(ge=0)]
 
 

@@ -13,8 +13,6 @@ from equipoise.errors import InputError
 from equipoise.measure.captions.masking import hide_unknown, masked, tokens_of
 from equipoise.text import Lexicon
 
-__all__ = ["Side", "reference_sides"]
-
 
 @dataclass(frozen=True)
 class Side:

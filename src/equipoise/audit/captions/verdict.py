@@ -23,17 +23,6 @@ from equipoise.measure.stats.power import minimum_detectable_effect
 from equipoise.report.verdict.outcomes import LEVEL, NOT_MASKED, Conclusion, Reading, margin_of, read_lic
 from equipoise.report.verdict.sizes import reach
 
-__all__ = [
-    "MARGINS",
-    "Adjusted",
-    "CaptionJudgement",
-    "adjust_over_models",
-    "judge",
-    "judgements",
-    "question_of",
-    "smallest_found",
-]
-
 QUESTIONS = {
     "lic_m": "is the group given away?",
     "lic": "is it given away more than in the references?",

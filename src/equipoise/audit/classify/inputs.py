@@ -21,8 +21,6 @@ from equipoise.measure.arrays import Floats
 from equipoise.measure.groups import Groups
 from equipoise.text.labels import means_unknown, read_labels, same_label
 
-__all__ = ["ClassifierInputs", "ImageLabels", "axes_of", "read_classifier_inputs", "read_image_labels"]
-
 LISTS = ("objects", "labels")
 """The columns that may hold a list of labels per image."""
 _LINKS = ("source_id", "set_id")

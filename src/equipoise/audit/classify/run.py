@@ -37,8 +37,6 @@ from equipoise.measure.captions import multi_attribute_amplification
 from equipoise.measure.groups import Groups, intersect
 from equipoise.pace import stages
 
-__all__ = ["ClassifierAudit", "ClassifierSettings", "audit_classifier"]
-
 KIND = "classification"
 MASKED, INPAINTED = "person-masked", "inpainted"
 

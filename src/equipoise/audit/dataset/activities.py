@@ -18,8 +18,6 @@ from equipoise.text import Lexicon
 from equipoise.text.activities import activity_bias, count_activities, mask_log_ratios
 from equipoise.text.english.verb_forms import verb_forms
 
-__all__ = ["GROUP_WORDS", "mined_activities", "read_candidates", "selected_activities"]
-
 GROUP_WORDS: Mapping[str, tuple[str, ...]] = {
     "male": ("man", "boy", "male"),
     "female": ("woman", "girl", "female"),

@@ -36,18 +36,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
 from equipoise.report.verdict.outcomes import margin_of
 
-__all__ = [
-    "AxisPart",
-    "DatasetSettings",
-    "QuestionFamily",
-    "captions_part",
-    "clusters_of",
-    "counts_of",
-    "images_part",
-    "joint_counts",
-    "leanings_of",
-]
-
 
 @dataclass
 class QuestionFamily:

@@ -34,8 +34,6 @@ from equipoise.measure.groups import Groups
 from equipoise.text import LEXICONS, Lexicon
 from equipoise.text.labels import means_unknown, same_label
 
-__all__ = ["Dataset", "read_dataset"]
-
 LISTS = ("captions", "objects")
 APART = "apart"
 """The attribute of a frame that holds the images whose rows differ, by column."""

@@ -21,16 +21,14 @@ from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
 from equipoise.errors import InputError
 from equipoise.formatting import brackets, p_plain, percent, plain, share, text_table
 from equipoise.measure.dataset import GroupCounts, Leaning
-from equipoise.measure.dataset.lean import in_clusters, item_lean
+from equipoise.measure.dataset.lean import item_lean
 from equipoise.measure.stats import benjamini_hochberg
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import in_clusters
 from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.report.verdict.kinds import worst
 from equipoise.report.verdict.outcomes import Conclusion, Reading
 from equipoise.text.activities import ActivityBias, ActivityCounts, activity_bias, count_activities
-
-__all__ = ["AxisFindings", "activities_of", "told"]
-
 
 LEAST_DRAWS = 4999
 """Draws of the null by source: enough that the smallest p-value survives the correction for a few hundred."""

@@ -30,8 +30,6 @@ from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.permutation import holm
 from equipoise.pace import stages, steps
 
-__all__ = ["BIAS_K", "SKEW_K", "RankedCaptions", "add_holm", "add_pool", "ranked_captions"]
-
 BIAS_K, SKEW_K = (5, 10), (25, 100)
 Values = dict[tuple[str, int], NDArray[np.float64]]
 

@@ -29,9 +29,6 @@ from equipoise.measure.stats import Estimate, p_values
 from equipoise.measure.stats.group_means import share_difference_interval
 from equipoise.pace import stages
 
-__all__ = ["add_counterfactual", "add_sizes", "cells_of", "signed_gap"]
-
-
 Floats = NDArray[np.float64]
 
 

@@ -37,25 +37,12 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import compare, p_values
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
-from equipoise.measure.stats.group_means import GroupMeans, group_means, kept_groups, size_of
-from equipoise.measure.stats.group_range import range_interval, t_bounds
+from equipoise.measure.stats.group_means import GroupMeans, group_means, kept_groups
+from equipoise.measure.stats.group_range import range_interval, size_of, t_bounds
 from equipoise.measure.stats.laws import normal_quantile
 from equipoise.measure.stats.shares import placements
 from equipoise.pace import steps
 from equipoise.text import Lexicon
-
-__all__ = [
-    "MOST_TEMPLATES",
-    "CaptionProbe",
-    "ImageProbes",
-    "caption_probe",
-    "image_probes",
-    "neutral_texts",
-    "own_text_means",
-    "prompt_sensitivity",
-    "stored_features",
-]
-
 
 MOST_TEMPLATES = 10
 

@@ -36,18 +36,6 @@ from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.pace import portion, stages
 
-__all__ = [
-    "add_draws",
-    "add_retrieval",
-    "add_subjects",
-    "add_values",
-    "drawn_together",
-    "favoured_groups",
-    "metrics_of",
-    "seeded_estimate",
-    "shares_by_query",
-]
-
 SHARE = "representation"
 RANKING, CHANCE = 0.15, 0.8
 """What share of the time of a retrieval audit its ranking takes, and the draws of its null, more or less."""

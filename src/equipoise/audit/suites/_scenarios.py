@@ -34,8 +34,6 @@ from equipoise.measure.binding import SCENARIOS, Scenes
 from equipoise.text.templates.binding import Activity, activities
 from equipoise.text.templates.persons import group_nouns
 
-__all__ = ["Contrast", "binding_axis", "contrasts", "gab_activity"]
-
 ACTIVITY_COLUMNS = ("activity", "subject")
 SCENARIO_COLUMNS = ("scenario", "cell")
 SUITE = "binding"

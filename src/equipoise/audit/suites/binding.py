@@ -27,8 +27,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.pace import stages
 from equipoise.text.templates.binding import BindingCaption, activity_choices, binding_captions
 
-__all__ = ["SUITE"]
-
 NAME = "binding"
 RECALL_AT = (1, 3)
 PAIR_REPEATS = 100

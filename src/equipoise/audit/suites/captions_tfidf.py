@@ -27,8 +27,6 @@ from equipoise.errors import InputError
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks
 from equipoise.text import Lexicon
 
-__all__ = ["PUBLISHED", "SUITE", "rank_random", "rank_tfidf", "without_words"]
-
 NAME = "captions-tfidf"
 LEXICON = "gensynth_code"
 COMPAT = "gensynth"

@@ -42,8 +42,6 @@ from equipoise.measure.stats import Estimate
 from equipoise.pace import stages, steps
 from equipoise.text import Lexicon
 
-__all__ = ["SUITE", "Pools", "pools_of"]
-
 NAME = "contrast"
 BIAS_K, SKEW_K = (1, 5, 10), (25, 100)
 

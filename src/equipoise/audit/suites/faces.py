@@ -38,8 +38,6 @@ from equipoise.text.templates.persons import (
     zero_shot_prompts,
 )
 
-__all__ = ["SUITE"]
-
 NAME = "faces"
 PREFERENCES = ("own_label", "all_labels")
 PROBE_IMAGES = 20_000

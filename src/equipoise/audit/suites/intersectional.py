@@ -36,8 +36,6 @@ from equipoise.data.labels import without_twins
 from equipoise.measure.retrieval import Candidates, rank
 from equipoise.pace import stages
 
-__all__ = ["SUITE"]
-
 NAME = "intersectional"
 DEPTH = 1000
 """How many ranks of a subject are written down; more if K is larger."""

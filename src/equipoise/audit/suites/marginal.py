@@ -29,8 +29,6 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_subjects
 from equipoise.pace import stages
 
-__all__ = ["SUITE", "chosen_k"]
-
 NAME = "marginal"
 K = 12
 

@@ -36,8 +36,6 @@ from equipoise.measure.stats.shares import share_estimate
 from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
 
-__all__ = ["SUITE"]
-
 NAME = "natural"
 RECALL_K = (1, 5, 10)
 VARIANT = "equipoise"

@@ -33,8 +33,6 @@ from equipoise.measure.retrieval import Candidates
 from equipoise.measure.stats.group_means import group_means
 from equipoise.pace import stages
 
-__all__ = ["SUITE", "SceneCaption", "scene_captions"]
-
 NAME = "pata"
 KS = (10, 25)
 KINDS = ("positive", "negative")

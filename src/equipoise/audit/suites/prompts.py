@@ -35,8 +35,6 @@ from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.permutation import holm
 from equipoise.pace import portion, stages
 
-__all__ = ["SUITE"]
-
 NAME = "prompts"
 MOST_K = 100
 METRICS = ("max_skew", "min_skew", "ndkl", "representation", "skew", "bias_at_k")

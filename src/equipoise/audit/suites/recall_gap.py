@@ -24,8 +24,6 @@ from equipoise.audit.suite import Suite
 from equipoise.measure.retrieval import recall_at_k, recall_by_group, scan
 from equipoise.pace import stages
 
-__all__ = ["SUITE"]
-
 NAME = "recall-gap"
 KS = (1, 5, 10)
 

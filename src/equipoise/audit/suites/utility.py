@@ -29,8 +29,6 @@ from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import recall_at_k, scan
 from equipoise.measure.stats.shares import share_estimate
 
-__all__ = ["SUITE"]
-
 NAME = "utility"
 KS = (1, 5, 10)
 PROMPTS = ("A photo of {a}", "A picture of {a}", "An image of {a}")

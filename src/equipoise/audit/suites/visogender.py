@@ -36,8 +36,6 @@ from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.pace import portion, stages, steps
 
-__all__ = ["SUITE", "caption", "perceived", "resolved"]
-
 NAME = "visogender"
 KS = (5, 10)
 METRICS = ("bias_at_k", "max_skew", "ndkl")

@@ -15,8 +15,6 @@ from equipoise.data.exports.source import Exportable, free, kept_batches, unassi
 from equipoise.data.summary import as_code, as_text
 from equipoise.errors import InputError
 
-__all__ = ["card", "export", "write_card"]
-
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 _MANY = 60
 """Rows of a table of counts; the rest are summed."""

@@ -19,8 +19,6 @@ from equipoise.data.exports.source import Exportable, free, kept_rows
 from equipoise.errors import UnknownNameError
 from equipoise.formatting import for_spreadsheet
 
-__all__ = ["export"]
-
 
 def export(
     table: Exportable, out: str | os.PathLike[str], *, rows: str = "kept", columns: Sequence[str] | None = None

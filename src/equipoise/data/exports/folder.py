@@ -15,8 +15,6 @@ from typing import Any, TextIO
 from equipoise.data.exports.card import write_card
 from equipoise.data.exports.source import Exportable, file_of, kept_rows, new_folder, split_names
 
-__all__ = ["export"]
-
 
 def export(table: Exportable, out: str | os.PathLike[str], *, rows: str = "kept", **about: Any) -> Path:
     """Write the images as files, a line of metadata each, and the dataset card; return the folder.

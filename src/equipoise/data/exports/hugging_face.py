@@ -19,8 +19,6 @@ from equipoise.data.exports.card import write_card
 from equipoise.data.exports.source import Exportable, file_of, kept_batches, new_folder, split_names
 from equipoise.errors import InputError
 
-__all__ = ["export"]
-
 ROW_GROUP = 100
 """Images in a row group: what a reader must hold to show one of them."""
 

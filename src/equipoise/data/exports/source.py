@@ -22,20 +22,6 @@ from equipoise.data.atomic import clear_after_kill, lock_of, locked
 from equipoise.data.images import image_bytes, refuse_outside
 from equipoise.errors import InputError
 
-__all__ = [
-    "Exportable",
-    "file_of",
-    "free",
-    "kept_batches",
-    "kept_rows",
-    "new_folder",
-    "safe_name",
-    "split_names",
-    "suffix_of",
-    "unassigned",
-]
-
-
 _ROWS = ("kept", "all")
 _MAGIC = (
     (b"\xff\xd8\xff", ".jpg"),

@@ -17,8 +17,6 @@ from equipoise.data.exports.card import write_card
 from equipoise.data.exports.source import Exportable, file_of, kept_rows, new_folder, split_names
 from equipoise.errors import InputError
 
-__all__ = ["export"]
-
 
 def export(
     table: Exportable, out: str | os.PathLike[str], *, rows: str = "kept", samples: int = 1000, **about: Any

@@ -28,8 +28,6 @@ from equipoise.data.readers.files.values import (
 )
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["read"]
-
 SHARD_ROWS = 10_000  # img2dataset's default, from which its keys are made
 
 

@@ -21,8 +21,6 @@ from equipoise.data.readers.files.values import RowError, attempt, row
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 PIXELS = 3 * 32 * 32
 
 

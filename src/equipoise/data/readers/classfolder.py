@@ -19,8 +19,6 @@ from equipoise.data.readers.files.values import IMAGE_SUFFIXES, RowError, attemp
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 
 def read(path: str | os.PathLike[str], *, names: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
     """One row per image; ``subject`` is the class, ``class_id`` the folder's name."""

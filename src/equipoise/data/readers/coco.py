@@ -37,8 +37,6 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["Annotated", "Gathered", "gather", "gather_document", "keypoints_of", "read", "rows", "split_of"]
-
 PARTS = ("captions", "instances", "person_keypoints")
 
 

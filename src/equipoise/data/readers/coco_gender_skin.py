@@ -17,8 +17,6 @@ from equipoise.data.readers.files.records import csv_rows
 from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, group, row, text
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["AXES", "read"]
-
 AXES = ("gender", "skin_tone")
 GROUPS = {"gender": ("Female", "Male"), "skin_tone": ("Dark", "Light")}
 UNDEFINED = ("unsure", "both", "nan")

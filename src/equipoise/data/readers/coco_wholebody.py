@@ -18,8 +18,6 @@ from equipoise.data.readers.files import existing, files_of, read_json
 from equipoise.data.readers.files.values import Pictures, RowError, box, brief, identifier
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["PARTS", "read"]
-
 PARTS = {"face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 """The name of a part in the file, and here."""
 

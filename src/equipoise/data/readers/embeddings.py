@@ -22,8 +22,6 @@ from equipoise.data.readers.files.vectors import ARRAY_SUFFIXES, named_vectors
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read", "shape"]
-
 _TABS = (".tsv", ".tab")
 
 

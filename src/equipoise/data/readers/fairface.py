@@ -18,8 +18,6 @@ from equipoise.data.readers.files.records import csv_rows
 from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, group, optional_text, row, text
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["AXES", "read"]
-
 AXES = ("gender", "race", "age")
 GROUPS = {
     "gender": ("Female", "Male"),

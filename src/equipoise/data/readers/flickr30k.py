@@ -29,8 +29,6 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
     """One row per image with all its captions.

@@ -21,9 +21,6 @@ from equipoise.data.readers.files.values import IMAGE_SUFFIXES, RowError, attemp
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["EXPECTED_MEN", "EXPECTED_WOMEN", "read"]
-
-
 WHO = {"man": ("man", None), "woman": ("woman", None), "man woman": ("man", "woman"), "woman man": ("woman", "man")}
 
 EXPECTED_WOMEN = (

@@ -22,8 +22,6 @@ from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, Pictur
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read", "shape"]
-
 _GUESSES = {"image": ("file_name",), "caption": ("text",)}
 
 

@@ -28,8 +28,6 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 _WANTED = ("url", "text", "sample_id", "nsfw", "similarity", "license", "width", "height", "punsafe")
 
 

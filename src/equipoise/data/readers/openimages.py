@@ -25,8 +25,6 @@ from equipoise.data.readers.files.records import split_named
 from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, attempt, brief, group, number, row, text
 from equipoise.data.schema import Rejected, Row
 
-__all__ = ["AXES", "read"]
-
 AXES = ("gender", "age")
 GROUPS = {
     "gender": ("Predominantly Feminine", "Predominantly Masculine"),

@@ -28,8 +28,6 @@ from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.formatting import delimiter_in
 
-__all__ = ["SUFFIXES", "plan_for", "read", "record_row", "shape"]
-
 GUESSES = {
     "image": ("file_name", "filename", "path", "image_path", "img_path", "filepath", "file_path", "file", "img"),
     "image_id": ("id",),

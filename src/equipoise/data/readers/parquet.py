@@ -43,8 +43,6 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["PRESETS", "ColumnMap", "read", "shape"]
-
 _TEXTS = ("caption", "subject", "label_source", "generator", "split")
 _IDS = ("image_id", "source_id", "set_id")
 _OURS = ("image", *_IDS, *_TEXTS, "captions")

@@ -22,8 +22,6 @@ from equipoise.data.readers.files.values import Pictures, RowError, address, att
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 GROUPS = {
     "gender": ("female", "male"),
     "race": ("black", "caucasian", "eastasian", "hispanic", "indian"),

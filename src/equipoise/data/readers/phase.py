@@ -37,8 +37,6 @@ from equipoise.data.readers.files.values import (
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 KEYS = {
     "gender": "gender",
     "race": "ethnicity",

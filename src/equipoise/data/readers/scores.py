@@ -19,8 +19,6 @@ from equipoise.data.readers.files.vectors import named_arrays
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 _ARRAYS = ("scores_by_text", "scores_by_image", "scores")
 """What an npz calls its scores: with a row for each text, for each image, or either."""
 

@@ -23,8 +23,6 @@ from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, ad
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["read"]
-
 GROUPS = ("feminine", "man", "masculine", "woman")
 _OWN_GENDER = ("Occupation_perceived_gender", "Occupation_Gender")
 _OTHER_GENDER = ("Participant_perceived_gender", "Participant_Gender")

@@ -20,8 +20,6 @@ from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.templates.persons import detectability_prompts
 from equipoise.text.templates.places import with_subject
 
-__all__ = ["SOCIALCF_THRESHOLDS", "Detectability", "ZeroShotLabels", "set_counts", "zero_shot"]
-
 SUBJECT = "subject"
 SOCIALCF_THRESHOLDS: Mapping[frozenset[str], Mapping[str, int]] = {
     frozenset({"race", "gender"}): {"gender": 12, "race": 9},

@@ -16,8 +16,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FilterVerdict, whole_sets
 from equipoise.filters.remaining import RemainingImages
 
-__all__ = ["Duplicates", "earlier_twin"]
-
 _BLOCK = 2048
 UNITS = ("image", "set")
 

@@ -17,8 +17,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
 
-__all__ = ["Fidelity", "Thumbnails", "colour_fidelity", "object_f1", "rank_sum", "thumbnail"]
-
 SIDE = 14
 """Colours are compared on an image of 14 x 14."""
 PARTS = ("prompt", "objects", "colour")

@@ -22,18 +22,6 @@ from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.retrieval.select import Best
 from equipoise.text.labels import read_labels
 
-__all__ = [
-    "Neighbourhood",
-    "Neighbours",
-    "accepted",
-    "chosen_pairs",
-    "nearest",
-    "neighbourhood",
-    "realness_deciles",
-    "without",
-]
-
-
 _QUERIES = 1024
 _GALLERY = 8192
 

@@ -15,8 +15,6 @@ from equipoise.filters.protocol import FilterVerdict, below, whole_sets
 from equipoise.filters.remaining import RemainingImages
 from equipoise.models.protocols import Detections
 
-__all__ = ["People", "counts_of"]
-
 _IN_CROWD = 2
 """The fewest people that make a group."""
 

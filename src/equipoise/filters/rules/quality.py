@@ -22,8 +22,6 @@ from equipoise.measure.notes import no_interval, no_null
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 
-__all__ = ["Quality", "frechet_gap"]
-
 LEAST = 20
 """Images a group needs for a Fréchet distance."""
 

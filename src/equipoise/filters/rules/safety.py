@@ -14,8 +14,6 @@ from equipoise.filters.protocol import FilterVerdict, whole_sets
 from equipoise.filters.remaining import RemainingImages, _short
 from equipoise.models.protocols import Classifier
 
-__all__ = ["Safety", "black_share"]
-
 SCOPES = ("set", "image")
 NONE = "none"
 DEFAULT = "mini:safety"

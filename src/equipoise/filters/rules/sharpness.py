@@ -17,8 +17,6 @@ from equipoise.filters.remaining import RemainingImages, _short
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
 
-__all__ = ["Sharpness", "sharpness_of"]
-
 SIDE = 112
 """Crops are brought to this width, or a larger face would count as sharper."""
 WHAT = ("face", "person", "image")

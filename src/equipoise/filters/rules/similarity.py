@@ -16,8 +16,6 @@ from equipoise.filters.protocol import FilterVerdict, below, whole_sets
 from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.stored import StoredVectors, set_blocks
 
-__all__ = ["SetSimilarity", "Similarity", "set_similarities"]
-
 PAIRS = ("all", "first")
 
 

@@ -16,8 +16,6 @@ from equipoise.measure.stats.bootstrap import IntervalMethod
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import pair_probability, wilson_interval
 
-__all__ = ["SampledPairs", "neutral_preference", "rounded_choice", "sampled_pairs", "text_to_image"]
-
 PAIRS = {"E2": "U2", "E1": "U1"}
 CAPTIONS = ("expected", "unexpected", "neutral")
 PAIRINGS = ("random", "in_order")

@@ -27,9 +27,6 @@ from equipoise.measure.stats.estimate import Estimate, within_range
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.shares import independent_difference, share_estimate
 
-__all__ = ["ALL", "SCENARIOS", "ByActivity", "ImageToText", "Scenes", "image_to_text", "over_activities"]
-
-
 SCENARIOS = ("E1", "E2", "U1", "U2")
 ALL = "all"
 """The name of all categories together."""

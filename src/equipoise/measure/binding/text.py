@@ -20,8 +20,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import sign_flip
 from equipoise.measure.stats.shares import share_estimate
 
-__all__ = ["Recognition", "TextEncoderBias", "activity_recognition", "reciprocal_rank_chance", "text_encoder_bias"]
-
 
 @dataclass(frozen=True)
 class TextEncoderBias:

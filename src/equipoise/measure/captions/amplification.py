@@ -20,8 +20,6 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 
-__all__ = ["SelectedWords", "ba", "ba_of_captions", "select_words"]
-
 
 def bias_terms(reference: Floats, predicted: Floats) -> tuple[Floats, Floats, Floats]:
     """b (…, L, A), b hat, and the terms of BA, from counts (…, L, A); a word never predicted adds 0."""

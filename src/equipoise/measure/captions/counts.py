@@ -20,21 +20,12 @@ from scipy import sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks
+from equipoise.measure.metric import Alternative
 from equipoise.measure.stats.bootstrap import no_width_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import LEAST_VARYING, in_clusters, permuted_labels
 from equipoise.measure.stats.laws import normal_above
-from equipoise.measure.stats.permutation import Alternative, p_values
-
-__all__ = [
-    "Amplification",
-    "ImagesOfCaptions",
-    "TwoSides",
-    "image_keys",
-    "image_labels",
-    "moved_interval",
-    "two_sided_estimate",
-]
+from equipoise.measure.stats.permutation import p_values
 
 Statistic = Callable[[Floats, Floats, Floats], Floats]
 """Counts of the reference (b, K), of the predictions (b, K), of what does not change (b, M) -> values (b,)."""

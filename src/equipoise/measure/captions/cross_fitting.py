@@ -11,12 +11,10 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import as_vector, chosen
+from equipoise.measure.metric import Alternative
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
-
-__all__ = ["LEAST_FOLDS", "captions_variance", "cross_fitted", "fold_variance"]
-
+from equipoise.measure.stats.permutation import ALTERNATIVES
 
 LEAST_FOLDS = 4
 """With fewer there are no two pairs of folds that share none, and :func:`fold_variance` has nothing to compare."""

@@ -21,8 +21,6 @@ from equipoise.measure.captions.counts import Amplification, TwoSides, two_sided
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 
-__all__ = ["Base", "Sign", "dba_g", "dba_o"]
-
 Sign = Literal["sign", "thesis"]
 SIGNS = ("sign", "thesis")
 Base = Literal["union", "both", "all"]

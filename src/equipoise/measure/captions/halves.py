@@ -22,12 +22,11 @@ from equipoise.measure.arrays import Floats, as_count, as_vector, chosen
 from equipoise.measure.captions.lic import t_test
 from equipoise.measure.captions.splits import Split, halved_folds
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import Alternative
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import t_quantile
-from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
-
-__all__ = ["HALVINGS", "half_means", "half_variance", "halved_t"]
+from equipoise.measure.stats.permutation import ALTERNATIVES
 
 HALVINGS = 8
 """So often are the captions halved: 16 cross-fittings of five classifiers, each on half the captions."""

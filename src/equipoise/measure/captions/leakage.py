@@ -30,17 +30,6 @@ from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import pair_probability, placements, share_estimate
 
-__all__ = [
-    "FittedLeakage",
-    "SentenceClassification",
-    "Weighting",
-    "leakage",
-    "leakage_difference",
-    "leakage_of_vectors",
-    "matched_vectors",
-    "sentence_classification",
-]
-
 Weighting = Literal["confidence", "accuracy"]
 WEIGHTINGS = ("confidence", "accuracy")
 CLASSIFIERS = ("logistic", "mlp")

@@ -16,23 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector, chosen
-from equipoise.measure.metric import metric
+from equipoise.measure.metric import Alternative, metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate, within_range
 from equipoise.measure.stats.laws import t_above, t_quantile
-from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
-
-__all__ = [
-    "corrected_resampled_t",
-    "in_points",
-    "lic",
-    "lic_chance",
-    "lic_d",
-    "lic_m",
-    "lic_scores",
-    "lic_shuffled",
-    "within_range",
-]
+from equipoise.measure.stats.permutation import ALTERNATIVES
 
 
 def checked_probabilities(probabilities: Any, labels: Any) -> tuple[Floats, NDArray[np.int64]]:

@@ -25,8 +25,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, p_values
 
-__all__ = ["WordUse", "word_log_odds"]
-
 
 @dataclass(frozen=True)
 class WordUse:

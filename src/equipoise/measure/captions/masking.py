@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from equipoise.text import Lexicon
 
-__all__ = ["HIDDEN", "MASK", "hide_unknown", "masked", "tokens_of", "vocabulary_of"]
-
 MASK = "groupword"
 """What stands for a word of the lexicon (LIC's "genderword")."""
 HIDDEN = "<unk>"

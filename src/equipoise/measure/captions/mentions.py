@@ -24,23 +24,10 @@ from equipoise.measure.metric import Scope, metric
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import permuted_labels
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.lexicon import Lexicon
-
-__all__ = [
-    "ERROR_DEFINITIONS",
-    "OUTCOMES",
-    "ErrorDefinition",
-    "Mentions",
-    "error",
-    "error_flags",
-    "jensen_shannon",
-    "neutral_rate",
-    "outcome_divergence",
-    "outcomes",
-]
 
 Flags = NDArray[np.bool_]
 ErrorDefinition = Literal["burns_all", "burns_decided", "any_opposite", "libra"]

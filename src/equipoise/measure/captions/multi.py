@@ -31,8 +31,6 @@ from equipoise.measure.captions.directional import (
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 
-__all__ = ["MultiAmplification", "attribute_sets", "multi_attribute_amplification"]
-
 Direction = Literal["undirected", "sets_to_group", "group_to_sets"]
 DIRECTIONS = ("undirected", "sets_to_group", "group_to_sets")
 Sets = tuple[tuple[int, ...], ...]

@@ -23,8 +23,6 @@ from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import sign_flip
 from equipoise.measure.stats.shares import wilson_interval
 
-__all__ = ["RATIO_CONVENTIONS", "NamedRatio", "RatioConvention", "ratio"]
-
 RatioConvention = Literal["lic", "burns", "folded"]
 RATIO_CONVENTIONS = ("lic", "burns", "folded")
 BURNS_EPSILON = 1e-5

@@ -25,16 +25,6 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import NO_WIDTH, bootstrap_statistic, cluster_sums, no_width_note
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = [
-    "LEAST_TO_SPLIT",
-    "Split",
-    "balanced_split",
-    "cross_fit_folds",
-    "estimates_of_sums",
-    "halved_folds",
-]
-
-
 Indices = NDArray[np.intp]
 
 LEAST_TO_SPLIT = 20

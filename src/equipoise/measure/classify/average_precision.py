@@ -14,10 +14,8 @@ from equipoise.measure.captions.counts import moved_interval
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import permuted_labels
 from equipoise.measure.stats.permutation import p_values
-
-__all__ = ["MeanAveragePrecision", "average_precision", "mean_average_precision", "yes_or_no"]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate, within_range
 
-__all__ = ["ClassifierLeakage", "leakage_amplification", "micro_f1"]
-
 
 @dataclass(frozen=True)
 class ClassifierLeakage:

@@ -16,8 +16,6 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_quantile
 
-__all__ = ["artefact_delta", "predicted_ratio"]
-
 
 def predicted_ratio(
     predicted: Groups,

@@ -16,11 +16,9 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.bootstrap import no_width_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import permuted_labels
 from equipoise.measure.stats.group_range import resampled_range
 from equipoise.measure.stats.permutation import p_values
-
-__all__ = ["GroupRecall", "object_recall"]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.exchange import keys_of, named_keys
 
-__all__ = ["GapCells", "PairOfSets", "Spread", "gap_cells"]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 

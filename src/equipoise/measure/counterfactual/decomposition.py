@@ -26,8 +26,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values, sign_flip
 from equipoise.pace import steps
 
-__all__ = ["Decomposition", "Term", "decompose"]
-
 
 @dataclass(frozen=True)
 class Term:

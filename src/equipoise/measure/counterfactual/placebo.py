@@ -20,8 +20,6 @@ from equipoise.measure.notes import no_interval, note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import sign_flip
 
-__all__ = ["placebo_excess", "squared_sizes"]
-
 FloatArray = NDArray[np.float64]
 NO_PIVOTS = "too few independent units, or no noise between sets"
 

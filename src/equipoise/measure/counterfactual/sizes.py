@@ -34,27 +34,15 @@ from numpy.typing import NDArray
 from scipy import stats as sps
 
 from equipoise.measure.arrays import Floats
-from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
+from equipoise.measure.counterfactual.cells import GapCells, PairOfSets
 from equipoise.measure.counterfactual.units import Units, parts_of, repeated, share_interval, t_interval
-from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.group_means import size_of
+from equipoise.measure.stats.group_range import size_of
 from equipoise.measure.stats.laws import normal_below, t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.pace import steps
-
-__all__ = [
-    "Groups",
-    "SizedGap",
-    "gap_cells",
-    "outranks",
-    "squared_gaps",
-    "squared_pivots",
-    "standard_gap_sizes",
-    "standard_gaps",
-]
 
 PIVOTS = 4000
 """Draws of the pivots behind the interval of a size."""

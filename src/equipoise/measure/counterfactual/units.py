@@ -17,8 +17,6 @@ from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import sign_flip
 from equipoise.measure.stats.shares import ClusteredShare
 
-__all__ = ["Units", "links_of", "parts_of", "repeated", "share_interval", "t_interval"]
-
 
 def parts_of(cells: GapCells, by_subject: bool) -> Iterator[tuple[PairOfSets, str | None, NDArray[np.intp]]]:
     """Each pair of groups with the sets that hold twins of it, together (the subject is ``None``) or by subject."""

@@ -16,8 +16,6 @@ from equipoise.measure.dataset.counts import Leaning, representation
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 
-__all__ = ["Clusters", "caption_clusters", "cluster_words", "tsne_coordinates"]
-
 CLUSTERS = 20
 """GenSynth's M."""
 WORDS = 10

@@ -13,17 +13,16 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count
-from equipoise.measure.dataset.lean import ItemLean, Labels, cluster_codes, in_clusters, item_lean
+from equipoise.measure.dataset.lean import ItemLean, Labels, cluster_codes, item_lean
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import in_clusters
 from equipoise.measure.stats.laws import beta_quantile, normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import holm, p_values
 from equipoise.measure.stats.shares import wilson_interval
 from equipoise.text.labels import is_missing
-
-__all__ = ["Leaning", "cooccurrence", "presence_of", "representation"]
 
 
 @dataclass(frozen=True)

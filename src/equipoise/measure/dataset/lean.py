@@ -15,9 +15,7 @@ from scipy import sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats
-from equipoise.measure.stats.exchange import Exchange, in_clusters
-
-__all__ = ["ItemLean", "cluster_codes", "in_clusters", "item_lean"]
+from equipoise.measure.stats.exchange import Exchange
 
 Labels = NDArray[np.intp]
 EDGE = 0.025

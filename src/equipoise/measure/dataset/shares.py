@@ -21,8 +21,6 @@ from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import share_interval, wilson_interval
 from equipoise.pace import steps
 
-__all__ = ["GroupCounts", "effective_n", "group_counts"]
-
 EXACT_LIMIT = 40_000_000
 """Clusters times groups times draws up to which names are exchanged in every cluster of several groups; beyond it,
 their sum is drawn from the normal law with the same covariance."""

@@ -16,8 +16,6 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 from equipoise.measure.stats.permutation import holm
 
-__all__ = ["COLOURS", "POSITIONS", "GroupStatistics", "colour_statistics", "position_statistics", "statistics_by_group"]
-
 COLOURS = ("red", "green", "blue", "brightness", "contrast", "saturation", "colourfulness")
 POSITIONS = ("area", "width", "height", "centre_x", "centre_y", "off_centre")
 

@@ -17,12 +17,10 @@ from scipy.special import chdtri, ndtr
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks, same_width, unit_rows
-from equipoise.measure.metric import metric
+from equipoise.measure.metric import Alternative, metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import TIE, Alternative, check_alternative, p_values
-
-__all__ = ["Association", "association", "effect_interval", "single_association"]
+from equipoise.measure.stats.permutation import TIE, check_alternative, p_values
 
 LEAST = 3
 """Fewer targets on a side say too little of their spread."""

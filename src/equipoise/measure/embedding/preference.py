@@ -18,8 +18,6 @@ from equipoise.measure.stats.exchange import mostly_mixed
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 from equipoise.measure.stats.shares import share_estimate
 
-__all__ = ["ZeroShot", "edit_recall", "person_preference", "zero_shot_accuracy"]
-
 
 @metric(
     "person_preference",

@@ -33,14 +33,6 @@ from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import placements
 from equipoise.pace import steps
 
-__all__ = [
-    "Probe",
-    "even_weights",
-    "linear_probe",
-    "train_test_probe",
-]
-
-
 METHODS = ("logistic", "ridge")
 RETRAINED = 5000
 """Above so many images the probe is not trained anew for its interval: it hardly depends on which they are."""

@@ -14,8 +14,6 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import t_quantile
 
-__all__ = ["BLOCKS", "NO_ERROR", "deleted_blocks", "held_out_variance", "jackknife_variance", "score_estimate"]
-
 BLOCKS = 10
 NO_ERROR = no_interval("the probe made no error, so nothing says how often it would")
 

@@ -10,8 +10,6 @@ from scipy import linalg, sparse
 
 from equipoise.measure.arrays import Floats
 
-__all__ = ["ridge_scores"]
-
 
 def ridge_scores(
     x: Any, labellings: NDArray[np.intp], held_out: Any, n_groups: int, strength: float

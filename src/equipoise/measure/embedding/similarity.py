@@ -21,8 +21,6 @@ from equipoise.measure.stats.group_means import kept_groups
 from equipoise.measure.stats.group_range import resampled_range
 from equipoise.measure.stats.permutation import p_values
 
-__all__ = ["SelfSimilarity", "mean_cosine", "self_similarity"]
-
 VARIANTS = ("group_mean", "literal_eq4")
 NOT_ABOVE_ZERO = 1e-9
 """A mean self-similarity below this is rounding; nothing can be divided by it."""

@@ -15,15 +15,6 @@ from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import ItemScores, share_estimate
 
-__all__ = [
-    "CLIPSCORE_WEIGHT",
-    "PromptAdherence",
-    "clip_score",
-    "directional_similarity",
-    "prompt_adherence",
-    "ref_clip_score",
-]
-
 CLIPSCORE_WEIGHT = 2.5
 
 

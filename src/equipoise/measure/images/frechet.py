@@ -15,8 +15,6 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import jackknife_error, normal_estimate
 
-__all__ = ["Moments", "frechet_distance", "frechet_from_moments"]
-
 JACKKNIFE_FOLDS = 10
 
 

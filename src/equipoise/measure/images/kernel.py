@@ -16,17 +16,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import jackknife_error, normal_estimate
 
-__all__ = [
-    "CMMD_SCALE",
-    "CMMD_SIGMA",
-    "Kernel",
-    "cmmd",
-    "gaussian_kernel",
-    "kernel_distance",
-    "kid",
-    "polynomial_kernel",
-]
-
 Kernel = Callable[[Floats, Floats], Floats]
 """From rows (n, d) and (m, d) to their kernel values (n, m)."""
 

@@ -16,8 +16,6 @@ from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import jackknife_error, normal_estimate, share_estimate
 
-__all__ = ["Manifold", "expected_coverage", "inception_score", "manifold_scores", "vendi_score"]
-
 
 @dataclass(frozen=True)
 class Manifold:

@@ -14,8 +14,6 @@ from equipoise.measure.arrays import Floats, as_count, as_vector, row_blocks
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.shares import ItemScores
 
-__all__ = ["SSIM_SIGMA", "SSIM_WINDOW", "disjoint_pairs", "perceptual_distance", "ssim"]
-
 SSIM_WINDOW = 11
 SSIM_SIGMA = 1.5
 SSIM_K1 = 0.01

@@ -14,22 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
 
-__all__ = [
-    "Block",
-    "Candidates",
-    "Excluded",
-    "PairedKeys",
-    "Plan",
-    "Source",
-    "as_float",
-    "discounts",
-    "finite_rows",
-    "group_counts",
-    "group_totals",
-    "ranked_lists",
-]
-
-
 Labels = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 

@@ -35,8 +35,6 @@ from equipoise.measure.retrieval.nulls import random_rankings
 from equipoise.measure.stats.exchange import Exchange, LabelShuffler, in_pools, in_sets, keys_of
 from equipoise.pace import steps
 
-__all__ = ["Chance", "chance"]
-
 FloatArray = NDArray[np.float64]
 Kind = Literal["random_ranking", "label_shuffle", "within_set"]
 KINDS = ("random_ranking", "label_shuffle", "within_set")

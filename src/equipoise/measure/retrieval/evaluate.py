@@ -20,8 +20,6 @@ from equipoise.measure.retrieval.topk import Order, Ranking, Scan, Want, scan
 from equipoise.measure.retrieval.variants import TIES, Ties, Variant, variant_named
 from equipoise.pace import steps
 
-__all__ = ["Retrieved", "default_depth", "evaluate"]
-
 FloatArray = NDArray[np.float64]
 LIST_CELLS = 20_000_000
 """Queries are measured in parts whose ranked lists together hold no more images than this."""

@@ -17,8 +17,6 @@ from equipoise.measure.retrieval.order import exposure, kl_curve, shortfalls
 from equipoise.measure.retrieval.skew import desired_shares
 from equipoise.measure.retrieval.variants import Variant
 
-__all__ = ["Lists", "Recipe", "list_metrics", "pair_metrics", "values_of"]
-
 FloatArray = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Labels = NDArray[np.int32]

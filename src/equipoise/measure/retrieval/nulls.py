@@ -20,8 +20,6 @@ from scipy.special import gammaln
 from equipoise.errors import InputError
 from equipoise.measure.retrieval.skew import desired_shares
 
-__all__ = ["DiscreteLaw", "expected_ndkl", "hypergeometric_counts", "max_skew_law", "random_rankings"]
-
 FloatArray = NDArray[np.float64]
 Labels = NDArray[np.int32]
 

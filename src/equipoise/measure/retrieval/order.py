@@ -18,18 +18,6 @@ from equipoise.measure.arrays import occurrence
 from equipoise.measure.metric import Scope, metric
 from equipoise.measure.retrieval.blocks import discounts, group_totals, ranked_lists
 
-__all__ = [
-    "attention",
-    "exposure",
-    "exposure_gap",
-    "exposure_ratio",
-    "infeasible_count",
-    "infeasible_index",
-    "kl_curve",
-    "ndkl",
-]
-
-
 FloatArray = NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 from equipoise.pace import steps
 
-__all__ = ["GroupGap", "gap_by_group", "median_rank_by_group", "mrr_by_group", "recall_at_k", "recall_by_group"]
-
 FloatArray = NDArray[np.float64]
 CELLS = 4_000_000
 NOTHING: tuple[float | None, float | None] = (None, None)

@@ -9,17 +9,6 @@ import math
 
 from equipoise.measure.retrieval.chance import KEPT_CELLS
 
-__all__ = [
-    "DRAWS_PER_QUERY",
-    "LEVEL",
-    "MOST_DRAWS",
-    "MOST_QUERIES",
-    "SINGLE_METRIC",
-    "advice",
-    "draws_for",
-    "too_few_draws",
-]
-
 LEVEL = 0.05
 SINGLE_METRIC = "max_skew"
 """What says of a single prompt that it leans: the verdict, the terminal, every table and figure name prompts by it."""

@@ -15,19 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import Scope, metric
 
-__all__ = [
-    "abs_bias_at_k",
-    "absent_groups",
-    "bias_at_k",
-    "bias_count_at_k",
-    "desired_shares",
-    "max_skew",
-    "min_skew",
-    "representation",
-    "skew",
-    "zero_rule",
-]
-
 FloatArray = NDArray[np.float64]
 ZERO_RULES = ("skip", "one_over_k", "zero", "laplace:0.5")
 

@@ -29,9 +29,6 @@ from equipoise.measure.retrieval.blocks import (
 )
 from equipoise.pace import steps
 
-__all__ = ["Embeddings", "ScoreBlocks", "Scores", "big_pools", "small_pools"]
-
-
 BIG_POOL = 65_536
 """A pool with more images than this is streamed on its own."""
 

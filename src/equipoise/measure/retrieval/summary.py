@@ -24,8 +24,6 @@ from equipoise.measure.stats.bootstrap import IntervalMethod, cluster_sums, mean
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 
-__all__ = ["Measured", "per_query", "possible_range", "summary"]
-
 FloatArray = NDArray[np.float64]
 
 

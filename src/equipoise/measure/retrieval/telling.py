@@ -18,8 +18,6 @@ from equipoise.measure.retrieval.chance import Chance
 from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.lists import Recipe, list_metrics, pair_metrics
 
-__all__ = ["Telling", "column", "extreme_lists"]
-
 FloatArray = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SMALL = 1e-6

@@ -14,8 +14,6 @@ from equipoise.measure.retrieval.lists import Flags, Labels, Lists, Recipe, valu
 from equipoise.measure.retrieval.order import attention, shortfalls_of
 from equipoise.measure.retrieval.topk import Ranking
 
-__all__ = ["SharedLists", "expected_counts", "expected_list_metrics", "expected_places", "refuse_without_ties"]
-
 FloatArray = NDArray[np.float64]
 
 

@@ -18,8 +18,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.retrieval.blocks import BLOCK_COLUMNS, Block, Candidates, Numbers, PairedKeys, Plan, Source
 from equipoise.measure.retrieval.select import Best
 
-__all__ = ["Order", "Ranking", "Scan", "Want", "rank", "scan"]
-
 Order = Literal["stable", "reverse"]
 ORDERS = ("stable", "reverse")
 

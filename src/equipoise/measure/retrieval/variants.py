@@ -19,8 +19,6 @@ from equipoise.measure.retrieval.blocks import discounts, ranked_lists
 from equipoise.measure.retrieval.order import kl_curve
 from equipoise.measure.retrieval.skew import max_skew
 
-__all__ = ["VARIANTS", "Ties", "Variant", "index_bias", "intel_ndkl", "ndkl_with_extra_ties", "variant_named"]
-
 FloatArray = NDArray[np.float64]
 Ties = Literal["stable", "reverse", "expected", "keep_all"]
 TIES = ("stable", "reverse", "expected", "keep_all")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InputError
+from equipoise.measure.metric import Alternative
 from equipoise.measure.stats.bootstrap import (
     IntervalMethod,
     bootstrap_means,
@@ -25,7 +26,6 @@ from equipoise.measure.stats.bootstrap import (
 )
 from equipoise.measure.stats.estimate import RESULT_COLUMNS, Estimate
 from equipoise.measure.stats.permutation import (
-    Alternative,
     PValues,
     SignFlip,
     benjamini_hochberg,

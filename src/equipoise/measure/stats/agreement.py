@@ -19,8 +19,6 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import bootstrap_statistic, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha"]
-
 UNDEFINED_CHANCE = "all ratings are the same: agreement cannot be told from chance; report the raw agreement instead"
 
 

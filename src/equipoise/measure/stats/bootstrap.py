@@ -14,18 +14,6 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 from equipoise.pace import steps
 
-__all__ = [
-    "ClusterSums",
-    "IntervalMethod",
-    "bootstrap_means",
-    "bootstrap_statistic",
-    "cluster_sums",
-    "has_spread",
-    "mean_interval",
-    "no_interval_note",
-    "no_width_note",
-]
-
 FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["t", "percentile", "bca", "bootstrap_t"]
 METHODS = ("t", "percentile", "bca", "bootstrap_t")

@@ -11,8 +11,6 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = ["pearson"]
-
 LEAST = 3
 """Two points always lie on a line."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.notes import codes_of, dropped_of, note
 
-__all__ = ["FACT_COLUMNS", "KEY_COLUMNS", "RESULT_COLUMNS", "Estimate", "within_range"]
-
 KEY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "subject", "axis", "group", "k")
 """The columns of a results row that say what was measured; the caller knows them."""
 

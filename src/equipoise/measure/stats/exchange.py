@@ -21,25 +21,6 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import occurrence, row_blocks
 from equipoise.measure.groups import UNDEFINED, Groups
 
-__all__ = [
-    "Exchange",
-    "LabelShuffler",
-    "codes",
-    "commonest",
-    "in_clusters",
-    "in_pools",
-    "in_sets",
-    "keys_of",
-    "mostly_mixed",
-    "named_keys",
-    "permuted_labels",
-    "share_mixed",
-    "shuffled_clusters",
-    "shuffled_labels",
-    "with_partners",
-]
-
-
 Codes = NDArray[np.int64]
 
 LEAST_VARYING = 0.1

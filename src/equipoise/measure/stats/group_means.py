@@ -19,7 +19,7 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.exchange import permuted_labels, shuffled_labels
+from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_range import (
     Bounds,
     PairErrors,
@@ -32,18 +32,6 @@ from equipoise.measure.stats.group_range import (
 from equipoise.measure.stats.laws import t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
-
-__all__ = [
-    "GroupMeans",
-    "difference_interval",
-    "gap_interval",
-    "group_means",
-    "kept_groups",
-    "permuted_labels",
-    "share_difference_interval",
-    "size_of",
-]
-
 
 STILL = "no label can move under chance, so that the p-value says nothing: what could exchange labels shows one group"
 """Said where every set shows one group, or clusters of two groups are never of similar size."""

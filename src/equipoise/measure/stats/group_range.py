@@ -17,18 +17,6 @@ from scipy import sparse
 from equipoise.measure.arrays import Floats, row_blocks
 from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 
-__all__ = [
-    "Bounds",
-    "PairErrors",
-    "ends_of",
-    "mover_bounds",
-    "range_interval",
-    "resampled_range",
-    "size_of",
-    "stretched_bounds",
-    "t_bounds",
-]
-
 Bounds = Callable[[float], Floats]
 """From z to the bounds (G, G) of value i minus value j, as far out as z standard errors of a normal mean would be:
 upper bounds for z above 0, lower ones for z below."""

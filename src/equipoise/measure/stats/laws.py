@@ -12,17 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-__all__ = [
-    "beta_below",
-    "beta_quantile",
-    "normal_above",
-    "normal_below",
-    "normal_quantile",
-    "t_above",
-    "t_below",
-    "t_quantile",
-]
-
 
 def normal_quantile(p: ArrayLike) -> Any:
     """The value below which the standard normal law has the share ``p``.

@@ -15,18 +15,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import Alternative
 from equipoise.pace import steps
 
-__all__ = [
-    "Alternative",
-    "PValues",
-    "SignFlip",
-    "benjamini_hochberg",
-    "holm",
-    "p_values",
-    "permutation_test",
-    "sign_flip",
-]
-
-
 FloatArray = NDArray[np.float64]
 ALTERNATIVES = ("greater", "less", "two-sided")
 

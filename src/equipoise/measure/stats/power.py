@@ -14,8 +14,6 @@ from equipoise.errors import InputError
 from equipoise.measure.stats.bootstrap import cluster_sums
 from equipoise.measure.stats.laws import t_above, t_below, t_quantile
 
-__all__ = ["Equivalence", "equivalence", "minimum_detectable_effect"]
-
 
 @dataclass(frozen=True)
 class Equivalence:

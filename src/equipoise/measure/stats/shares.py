@@ -16,26 +16,12 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_vector
+from equipoise.measure.metric import Alternative
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import ClusterSums, IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import beta_below, beta_quantile, normal_above, normal_quantile, t_quantile
-from equipoise.measure.stats.permutation import Alternative
-
-__all__ = [
-    "ClusteredShare",
-    "ItemScores",
-    "independent_difference",
-    "jackknife_error",
-    "normal_estimate",
-    "pair_probability",
-    "placements",
-    "share_bounds",
-    "share_estimate",
-    "share_interval",
-    "wilson_interval",
-]
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 from equipoise.formatting import for_spreadsheet
 
-__all__ = ["REVISED", "CaptionRow", "Revised", "apply_into", "revise_all"]
-
 REVISED = "captions"
 """The name of the file of revised captions, without its ending."""
 EMPTY, MISSING, UNREADABLE = "empty caption", "image missing", "image cannot be read"

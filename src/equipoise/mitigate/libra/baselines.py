@@ -15,8 +15,6 @@ from equipoise.mitigate.libra.pairs import CaptionPair, SynthesisSettings
 from equipoise.mitigate.libra.synthesis import named_captions
 from equipoise.text import Lexicon
 
-__all__ = ["perturbed_pairs", "unchanged_pairs"]
-
 
 def perturbed_pairs(
     captions: Sequence[str], images: Sequence[str], settings: SynthesisSettings | None = None, *, filler: Any = None

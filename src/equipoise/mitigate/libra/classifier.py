@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from equipoise.measure.captions.linear import LinearModel, NgramTable, fit_linear
 from equipoise.models.caption_classifiers import CaptionClassifier, classifier
 
-__all__ = ["CrossFittedClassifier", "CrossFittedReader", "cross_fitted", "fold_of_each"]
-
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 

@@ -16,8 +16,6 @@ from equipoise.data.runs import beside
 from equipoise.errors import InputError
 from equipoise.train.fitting import Trained, fit
 
-__all__ = ["LibraPairs", "fit_reviser", "pairs_in", "start_of"]
-
 _COLUMNS = {"biased": "list<string>", "original": "list<string>"}
 LibraPairs = Mapping[str, tuple[Sequence[str], Sequence[str]]]
 """Biased captions and their originals, by image id."""

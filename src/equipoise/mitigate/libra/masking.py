@@ -11,8 +11,6 @@ from equipoise.text.english.hiding import mask_count
 from equipoise.text.english.tagging import tag_tokens
 from equipoise.text.lexicon.rewriting import apply_edits, article_edit, in_case_of
 
-__all__ = ["content_spans", "filled", "is_word", "mask_count", "with_masks"]
-
 Span = tuple[int, int]
 _TOKEN = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")

@@ -16,8 +16,6 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.models.hf.fillers import check_sampling, drawn_place, generator_for
 
-__all__ = ["NeighbourFiller", "synonyms_by"]
-
 _MASK = "[MASK]"
 _TOKEN = re.compile(r"\[MASK\]|\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 _EDGE = ""

@@ -17,8 +17,6 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError
 from equipoise.models.caption_classifiers import classifier
 
-__all__ = ["KINDS", "MIXES", "CaptionPair", "Kind", "SynthesisSettings", "mix_of", "mixed", "sizes"]
-
 Kind = Literal["swap", "fill", "merged"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -33,20 +33,6 @@ from equipoise.mitigate.libra.pairs import KINDS, CaptionPair, SynthesisSettings
 from equipoise.text import Lexicon
 from equipoise.text.english.tagging import is_function_word
 
-__all__ = [
-    "LEAST",
-    "PAIRS",
-    "NamedCaptions",
-    "Synthesis",
-    "filler_named",
-    "is_authentic",
-    "is_misread",
-    "named_captions",
-    "synthesise",
-    "synthesise_into",
-    "tells_more",
-]
-
 LEAST = 20
 """A group with fewer captions teaches a classifier nothing."""
 Say = Callable[[str], None]

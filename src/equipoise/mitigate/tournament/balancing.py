@@ -28,8 +28,6 @@ from equipoise.train.settings import TrainSettings
 from equipoise.train.task import checkpoint_of
 from equipoise.train.tasks.clip import ClipTask
 
-__all__ = ["BALANCINGS", "STEPS", "BalancedClip", "can_learn", "captioned", "trained_on_balanced", "why_not"]
-
 BALANCINGS: Mapping[str, tuple[str, bool]] = {
     "data:as-is": ("", False),
     "data:over-sampling": ("oversample", False),

@@ -14,8 +14,6 @@ from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.keeping import load
 from equipoise.mitigate.tournament.balancing import BALANCINGS, STEPS
 
-__all__ = ["Contender", "contenders", "recorded_subjects"]
-
 
 @dataclass(frozen=True)
 class Contender:

@@ -30,8 +30,6 @@ from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.mitigate.wrapping import queries_of
 from equipoise.models.protocols import Precomputed
 
-__all__ = ["AppliedRepair", "JudgedRepair", "judged", "repair_by"]
-
 RECALL_K = 5
 _RERANKED = "text_to_image_recall"
 """The one measure of usefulness that a new order of images changes."""

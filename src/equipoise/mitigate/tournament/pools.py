@@ -18,8 +18,6 @@ from equipoise.data import Table
 from equipoise.data.labels import without_twins
 from equipoise.errors import InputError
 
-__all__ = ["Encoded", "EncodedPool", "KnownVectors", "encoded", "some_subjects"]
-
 
 @dataclass(frozen=True)
 class EncodedPool:

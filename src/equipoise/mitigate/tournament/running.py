@@ -35,8 +35,6 @@ from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.mitigate.tournament.showing import result_rows, table_of, written_page
 from equipoise.mitigate.wrapping import check_model
 
-__all__ = ["Splits", "Tournament", "splits_of", "tournament", "varying_axes"]
-
 Say = Callable[[str], None]
 WORK = "_work"
 ROWS = 3

@@ -13,8 +13,6 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.mitigate.tournament.judging import JudgedRepair
 from equipoise.report.verdict.outcomes import TRUE_SIZES
 
-__all__ = ["TournamentCell", "TournamentRow", "best_training_free", "cells_of", "chance_off", "finding", "front"]
-
 Key = tuple[str, str, str]
 
 

@@ -11,8 +11,6 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError
 from equipoise.text.templates.places import check_places
 
-__all__ = ["TournamentSettings"]
-
 Share = Annotated[float, Field(gt=0, lt=1, description="a share between 0 and 1, such as 0.4")]
 
 

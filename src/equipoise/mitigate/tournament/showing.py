@@ -22,8 +22,6 @@ from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.report.charts import ParetoPoint, pareto_figure
 from equipoise.report.svg import asset, standalone
 
-__all__ = ["columns_of", "published_rows", "result_rows", "table_of", "written_page"]
-
 MARK = "†"
 """Behind the name of whoever was fitted on subjects that are shown, or does not say on which."""
 _TITLES = {

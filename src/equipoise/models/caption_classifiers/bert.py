@@ -18,8 +18,6 @@ from equipoise.errors import InputError, MissingExtraError
 from equipoise.measure.captions.masking import HIDDEN, MASK
 from equipoise.models.runtime import torch_device
 
-__all__ = ["BertClassifier"]
-
 _LENGTH, _BATCH = 64, 64
 
 

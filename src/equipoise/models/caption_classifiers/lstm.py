@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 
-__all__ = ["LstmSettings", "backwards", "bilstm", "lstm_probabilities"]
-
 PRECISIONS = ("auto", "float32", "bfloat16")
 _WORDS = 25_000
 _UNKNOWN, _PADDING = 0, 1

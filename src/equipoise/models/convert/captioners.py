@@ -12,8 +12,6 @@ from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.runtime import from_transformers, in_one_sentence, quiet
 from equipoise.models.trust import check_built, on_disk
 
-__all__ = ["clipcap"]
-
 
 @in_a_sentence
 def clipcap(

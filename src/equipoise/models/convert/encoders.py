@@ -20,20 +20,6 @@ from equipoise.models.hf.families import EncoderFamily
 from equipoise.models.runtime import from_transformers, in_one_sentence, quiet
 from equipoise.models.trust import OnDisk, check_built, on_disk
 
-__all__ = [
-    "DEBIAS_CLIP",
-    "LACLIP",
-    "add_head_norms",
-    "add_learned_tokens",
-    "alip",
-    "debias_clip",
-    "laclip",
-    "openai_clip",
-    "slip",
-    "texts_after_learned_tokens",
-    "with_learned_tokens",
-]
-
 
 def add_head_norms(model: Any) -> None:
     """Give each attention of a ViT a layer norm over every head's queries and keys, as LaCLIP has."""

@@ -15,8 +15,6 @@ from equipoise.models.folders import find_folder
 from equipoise.models.runtime import from_transformers, in_one_sentence, quiet, unbroken
 from equipoise.models.trust import check_folder
 
-__all__ = ["State", "any_tokenizer", "in_a_sentence", "state_of", "tensor_of"]
-
 Convert = TypeVar("Convert", bound=Callable[..., Any])
 
 State = dict[str, Any]

@@ -9,8 +9,6 @@ from typing import Any
 from equipoise.errors import InputError
 from equipoise.models.convert.reading import State
 
-__all__ = ["Sizes", "head_norms", "openai_vision", "sizes_of_text", "text_tower", "timm_vision"]
-
 Sizes = dict[str, Any]
 """Settings of a tower, as ``transformers`` names them."""
 

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["INJECTIONS", "SAMPLERS", "Alignment", "aligned", "run_set", "sampled_by", "shared_steps", "words_of"]
-
 INJECTIONS = ("self", "cross", "both")
 SAMPLERS = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DDIMScheduler"}
 """Samplers that can be asked for by name, with their classes in diffusers."""

@@ -13,20 +13,6 @@ from equipoise.models.folders import refuse_pickle
 from equipoise.models.runtime import from_transformers, in_one_sentence, quiet, silenced, unbroken
 from equipoise.models.trust import OnDisk, check_built, check_folder, check_sizes, on_disk, read_settings
 
-__all__ = [
-    "CAN",
-    "GENERATION",
-    "INDEX",
-    "NAMES",
-    "can_do",
-    "index_of",
-    "loaded",
-    "own_settings",
-    "settings_in",
-    "silent",
-    "weights_of",
-]
-
 CAN: dict[str, tuple[str, ...]] = {
     "StableDiffusionPipeline": ("generate", "generate_set"),
     "StableDiffusionXLPipeline": ("generate", "generate_set"),

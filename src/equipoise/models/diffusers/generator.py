@@ -42,8 +42,6 @@ from equipoise.models.runtime import (
     torch_dtype,
 )
 
-__all__ = ["DiffusersGenerator", "fitted", "from_diffusers", "open_pipeline", "seed_of"]
-
 _BATCH = 16
 _WANTED = (
     INDEX,

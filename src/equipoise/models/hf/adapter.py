@@ -11,8 +11,6 @@ from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.hf.checkpoint import opened_as
 from equipoise.models.runtime import ModelSettings
 
-__all__ = ["from_folder", "from_hugging_face"]
-
 _OPENERS = {
     "encoder": ("encoder", "encoder"),
     "captioner": ("captioners", "captioner"),

@@ -30,18 +30,6 @@ from equipoise.models.runtime import (
 )
 from equipoise.registry import Registry
 
-__all__ = [
-    "CAPTIONERS",
-    "ClipCap",
-    "Decoding",
-    "HuggingFaceCaptioner",
-    "Writer",
-    "captioner",
-    "mapper",
-    "stock_processor",
-]
-
-
 _MAPPER_HEADS = 8
 _CLIPCAP_TOKENS = 67
 

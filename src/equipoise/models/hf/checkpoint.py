@@ -26,20 +26,6 @@ from equipoise.models.runtime import (
 )
 from equipoise.models.trust import check_built, on_disk
 
-__all__ = [
-    "CheckpointAdapter",
-    "image_processor",
-    "opened_as",
-    "placed",
-    "refuse_others",
-    "reopening",
-    "stock_model",
-    "tokenizer",
-    "tokenizer_settings",
-    "without_padding",
-    "writing_settings",
-]
-
 Opener = Callable[..., Any]
 """Makes an adapter: ``(checkpoint, *, name, **options)``."""
 

@@ -29,8 +29,6 @@ from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Answers
 from equipoise.models.runtime import ModelSettings, in_batches
 
-__all__ = ["INDEPENDENT", "Backbone", "BackboneEncoder", "EncoderAdapter", "ImageClassifier", "heads_of"]
-
 
 @dataclass(frozen=True)
 class Backbone:

@@ -20,17 +20,6 @@ from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, rgb_images
 from equipoise.models.protocols import Detections
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches
 
-__all__ = [
-    "NOTHING",
-    "SMALLEST",
-    "BoxSegmenter",
-    "ObjectDetector",
-    "SegmentationDetector",
-    "box_of",
-    "components",
-    "detector",
-]
-
 
 class BoxSegmenter(CheckpointAdapter):
     """A SAM that is shown boxes (Kirillov et al., Segment Anything, ICCV 2023); it finds nothing by itself.

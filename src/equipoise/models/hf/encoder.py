@@ -28,8 +28,6 @@ from equipoise.models.images import processed
 from equipoise.models.runtime import ModelSettings, quiet
 from equipoise.models.trust import read_settings
 
-__all__ = ["ALBERT", "BERT", "DISTILBERT", "MPNET", "ROBERTA", "XLM_ROBERTA", "HuggingFaceEncoder", "encoder"]
-
 
 def encoder(
     checkpoint: Checkpoint, *, name: str, **options: Any

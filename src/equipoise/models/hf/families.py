@@ -19,9 +19,6 @@ from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.registry import Registry
 
-__all__ = ["FAMILIES", "EncoderFamily", "TokenIds", "context_length"]
-
-
 _NO_LIMIT = 100_000  # tokenizers without a limit say 1e30
 # Position embeddings of these begin after the padding token's number.
 _SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "camembert", "altclip_text_model", "xlm-roberta-xl"}

@@ -15,8 +15,6 @@ from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import CheckpointAdapter, refuse_others, tokenizer_settings
 from equipoise.models.runtime import ModelSettings, in_batches
 
-__all__ = ["MaskFiller", "check_sampling", "drawn_place", "generator_for"]
-
 
 class MaskFiller(CheckpointAdapter):
     """A masked language model; see :class:`~equipoise.models.protocols.Filler`."""

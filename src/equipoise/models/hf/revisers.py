@@ -30,8 +30,6 @@ from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, r
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.text.english.hiding import with_hidden_words
 
-__all__ = ["DECODER", "SHARE", "HuggingFaceReviser", "Revising", "encoded", "first_sentence", "join", "reviser"]
-
 DECODER = "decoder"
 """The folder inside a reviser's where the tokenizer of the language model is."""
 SHARE = "hidden_share"

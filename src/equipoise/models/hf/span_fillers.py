@@ -13,8 +13,6 @@ from equipoise.models.hf.checkpoint import CheckpointAdapter, tokenizer_settings
 from equipoise.models.hf.fillers import MaskFiller, check_sampling, drawn_place, generator_for
 from equipoise.models.runtime import ModelSettings, in_batches
 
-__all__ = ["FAMILIES", "SpanFiller", "filler"]
-
 FAMILIES = ("t5", "mt5", "umt5")
 _MASK = "<mask>"
 _TOKENS = 6

@@ -30,24 +30,6 @@ from equipoise.world.catalog import AXES, OCCUPATIONS
 from equipoise.world.draws import seeds_for
 from equipoise.world.tables import COLUMNS, row_of, scene_of, write_table
 
-__all__ = [
-    "GENERATORS",
-    "SEEN",
-    "blurred_table",
-    "generated_table",
-    "judged_of",
-    "lean_of",
-    "mixture",
-    "mixture_folder",
-    "named_axes",
-    "placebo_table",
-    "real_table",
-    "real_world",
-    "rendered_again",
-    "seen_by_judge",
-    "truth_of_mixture",
-]
-
 GENERATORS = {"biased": "mini:diffusion-biased", "fair": "mini:diffusion"}
 STRENGTH = 0.4
 """How much the real pictures lean, as a share of the biased world: the biased generator can add to it, and the fair one

@@ -38,8 +38,6 @@ from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.vae import seen
 from equipoise.train.schedule import Schedule
 
-__all__ = ["FIRST_GENERATOR", "fitted_generator", "generation_rows", "mixed_pictures"]
-
 FIRST_GENERATOR = "mini:diffusion-biased"
 BATCH = 16
 RATE = 2e-4

@@ -32,8 +32,6 @@ from equipoise.world import SceneArrays, WorldConfig, captions, render_image, sa
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import AXES
 
-__all__ = ["CAPTIONER_METRICS", "CLIP_METRICS", "caption_rows", "clip_rows", "merged_ages", "test_scenes"]
-
 KS = (1, 5, 10)
 SETS = 6
 """Counterfactual pairs of each occupation."""

@@ -33,8 +33,6 @@ from equipoise.train.tasks.clip import ClipTask, codes_of
 from equipoise.world import preset
 from equipoise.world.tables import write_table
 
-__all__ = ["EYES", "LockedCaptionerTask", "LockedClip", "LockedClipTask", "by_source", "paired_training", "start_clip"]
-
 EYES = "mini:clip-fair"
 _TALKATIVE = {"gender": 0.8, "skin_tone": 0.4, "age": 0.4}
 _SCALE = 2.6592

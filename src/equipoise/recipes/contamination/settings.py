@@ -11,8 +11,6 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.recipes.studies.frame import StudyOptions
 
-__all__ = ["ARMS", "MODES", "ContaminationSettings", "settings_of"]
-
 ARMS = {
     "biased": "pictures of a generator that learnt from the biased world",
     "placebo": "other renders of the same captions",

@@ -27,8 +27,6 @@ from equipoise.recipes.train_mini.evaluate import injected
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.tables import scene_of
 
-__all__ = ["gallery", "in_order", "shown_rows", "write_shown"]
-
 SHARPENED = 112
 """Pictures of each kind whose figures are found and measured."""
 ROWS_SHOWN = 8

@@ -26,8 +26,6 @@ from equipoise.recipes.contamination.tables import parts_of
 from equipoise.recipes.studies.common import write_csv
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 
-__all__ = ["STUDY"]
-
 PICTURES, MODEL, ROWS, TRUTH = "pictures", "model", "rows.csv", "truth.json"
 CLIP_RATE, CAPTIONER_RATE, START_RATE = 1.5e-3, 1e-3, 2e-3
 BATCH = 32

@@ -18,8 +18,6 @@ from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.charts import scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable
 
-__all__ = ["SEES", "measured_models", "parts_of"]
-
 SEES = 0.9
 """Zero-shot gender below this, and a CLIP enters no table: the bias of a model that cannot see is not a finding."""
 BIAS = "gap-odds slope"

@@ -23,8 +23,6 @@ from scipy import stats
 from equipoise.errors import InputError
 from equipoise.measure.stats import holm, minimum_detectable_effect
 
-__all__ = ["AlphaTrend", "UniformityCheck", "alpha_trend", "noise_share", "trends_of", "uniformity", "verdict"]
-
 Floats = NDArray[np.float64]
 LEAST_STEPS = 3
 """With fewer steps no test is made."""

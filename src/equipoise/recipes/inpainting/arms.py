@@ -6,19 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "ARMS",
-    "BALANCED",
-    "CAPTION_ARMS",
-    "EVERY_ARM",
-    "MINI",
-    "QUICK",
-    "SECOND_ARMS",
-    "TONE_ARMS",
-    "StudySize",
-    "TrainingArm",
-]
-
 
 @dataclass(frozen=True)
 class TrainingArm:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.captions.ratio import ratio
 from equipoise.measure.classify import artefact_delta
@@ -17,8 +18,6 @@ from equipoise.recipes.inpainting.photographs import set_of
 from equipoise.recipes.studies.caption_files import HUMAN, read_lines
 from equipoise.text import Lexicon
 from equipoise.train import fit
-
-__all__ = ["audit_of", "caption_delta", "caption_ratio", "train_captioner_arm"]
 
 INIT, ENCODER, LEXICON = "mini:captioner", "mini:clip-fair", "equipoise"
 LEXICONS = {"gender": LEXICON, "skin_tone": "skin_tone"}

@@ -22,8 +22,6 @@ from equipoise.measure.stats.shares import share_interval
 from equipoise.models import load
 from equipoise.recipes.studies.common import write_csv
 
-__all__ = ["choices_table", "draw_parts", "draw_persons", "right_shares"]
-
 GENERATOR, JUDGE, ENCODER, DETECTOR = "mini:inpaint", "mini:judge", "mini:clip-fair", "mini:detector"
 DILATION = 2.0
 """Pixels around the person that are drawn anew, of 64; the paper's pictures have 512."""

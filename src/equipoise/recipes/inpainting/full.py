@@ -11,8 +11,6 @@ from equipoise.recipes.inpainting.arms import ARMS
 from equipoise.recipes.studies.frame import StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.train.settings import PRESETS
 
-__all__ = ["full_steps"]
-
 COCO = "COCO 2014 with captions, instances and COCO-WholeBody; perceived gender of Zhao et al. (2021)"
 OPEN_IMAGES = "OpenImages with MIAP boxes"
 PHOTOGRAPHS, TESTED, CANDIDATES, SEEDS = 28_487, 13_487, 30, 5

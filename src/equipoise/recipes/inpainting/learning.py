@@ -23,8 +23,6 @@ from equipoise.recipes.inpainting.photographs import set_of, write_photographs
 from equipoise.train import fit
 from equipoise.world import preset
 
-__all__ = ["BATCH", "RATE", "train_arm", "train_backbone", "write_predictions"]
-
 BATCH = 32
 RATE = 2e-3
 _FORM = {"embedding_size": 16, "hidden_sizes": [24, 48, 96], "depths": [1, 1, 1], "layer_type": "basic"}

@@ -12,8 +12,6 @@ from equipoise.measure.captions.counts import TwoSides, two_sided_estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = ["parity_gap"]
-
 
 def parity_gap(
     others: Sequence[Groups],

@@ -27,19 +27,6 @@ from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import AXES
 from equipoise.world.tables import COLUMNS, row_of
 
-__all__ = [
-    "HIDDEN",
-    "MARK",
-    "leaning_world",
-    "mark_all",
-    "marked",
-    "second_world",
-    "set_of",
-    "training_sets",
-    "with_hidden",
-    "write_photographs",
-]
-
 HIDDEN = 0.25
 """The share of photographs whose person cannot be seen, in every set alike."""
 JUDGING = 0.2

@@ -21,8 +21,6 @@ from equipoise.recipes.studies.caption_files import write_captions, write_people
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep
 from equipoise.recipes.train_mini.batches import unseen
 
-__all__ = ["STUDY"]
-
 AUDIT = ClassifierSettings(seeds=3, draws=199)
 AXES = {"gender": ("female", "male"), "skin_tone": ("light", "dark")}
 

@@ -20,8 +20,6 @@ from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["PAIRS", "parity_rows", "parts_of"]
-
 PAIRS = {"gender": ("male", "female"), "skin_tone": ("light", "dark")}
 SYNTHETIC = "synthetic"
 _MASKED, _REDRAWN = "person-masked", "inpainted"

@@ -10,8 +10,6 @@ from equipoise.train.fitting import fit
 from equipoise.train.schedule import Schedule
 from equipoise.world import preset
 
-__all__ = ["SHIPPED", "STRENGTHS", "TUNED", "captioner_spec", "captioner_step", "tuned_steps"]
-
 STRENGTHS = ("0", "1", "2")
 SHIPPED = {"1": "mini:captioner"}
 TUNED = {"plain": "by cross-entropy alone", "equalizer": "by the Gender Equalizer's losses, weights 10, 1 and 1"}

@@ -29,18 +29,6 @@ from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.train.fitting import fit
 from equipoise.world import WorldConfig, captions, render_image, sample
 
-__all__ = [
-    "GRAINY",
-    "SYNTHESIS",
-    "TRAINING",
-    "fitted",
-    "learning_world",
-    "pair_table",
-    "start_folder",
-    "train_dcg",
-    "world_captions",
-]
-
 SCENES = 12_000
 """Pictures that it learns from, five captions each."""
 SEED = 11

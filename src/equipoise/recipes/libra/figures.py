@@ -11,8 +11,6 @@ from equipoise.text.english.articles import with_article
 from equipoise.world import WorldConfig, render_image, sample
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["dcg_figures"]
-
 UNSEEN = 90_004
 _NOUN = {"male": "man", "female": "woman"}
 

@@ -23,8 +23,6 @@ from equipoise.recipes.libra.dcg import GRAINY, SYNTHESIS, TRAINING, learning_wo
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.world import preset, render_image, sample
 
-__all__ = ["SEEDS", "STEPS", "VARIANTS", "ReviserVariant", "editor_steps", "reviser_steps"]
-
 SEEDS = 3
 """How many: each has other pictures, another reviser, and other words hidden."""
 SCENES = 3000

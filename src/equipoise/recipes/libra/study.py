@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.comparison import compare
 from equipoise.data import Table
 from equipoise.data.images import encode
@@ -30,8 +31,6 @@ from equipoise.recipes.studies.caption_files import (
 )
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.train_mini.batches import unseen
-
-__all__ = ["STUDY"]
 
 SHOWN = ("clear", "grainy")
 KEY = ("2", "grainy")

@@ -14,8 +14,6 @@ from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["METRICS", "audit_folder", "parts_of", "together"]
-
 METRICS = {
     "lic_m": "LIC_M (fast)",
     "lic": "LIC (fast)",

@@ -10,8 +10,6 @@ from typing import Any
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 
-__all__ = ["HUMAN", "read_lines", "write_captions", "write_lines", "write_people", "write_revised"]
-
 HUMAN = "gendered_captions"
 """The column of a world's table with the captions that name the gender, as people's do."""
 

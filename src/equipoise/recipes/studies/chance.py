@@ -28,8 +28,6 @@ from equipoise.errors import InputError
 from equipoise.measure.retrieval import expected_ndkl, max_skew_law
 from equipoise.report.study import StudyPart, StudyTable
 
-__all__ = ["SEGMENTS", "chance_part", "chance_table", "pool_sizes", "sizes_from_metadata"]
-
 
 @dataclass(frozen=True)
 class PoolFacts:

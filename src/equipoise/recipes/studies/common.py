@@ -24,21 +24,6 @@ from equipoise.report.charts import scatter
 from equipoise.report.findings import axis_name
 from equipoise.report.study import StudyFigure, StudyTable, measured_cells
 
-__all__ = [
-    "audit_steps",
-    "audits_of",
-    "correlation_cells",
-    "followed",
-    "metric_name",
-    "metric_table",
-    "paper_table",
-    "recovered_part",
-    "rows_of",
-    "short_name",
-    "subject_values",
-    "write_csv",
-]
-
 TableOf = Callable[[StudyHome], Table]
 
 

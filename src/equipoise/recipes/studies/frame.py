@@ -28,20 +28,6 @@ from equipoise.formatting import text_table
 from equipoise.models.folders import local_contents
 from equipoise.report.study import StudyPage, StudyPart, write_study
 
-__all__ = [
-    "Covered",
-    "StepCost",
-    "Study",
-    "StudyDone",
-    "StudyHome",
-    "StudyOptions",
-    "StudyStep",
-    "coverage_text",
-    "outside_step",
-    "plan_text",
-    "run_study",
-]
-
 Say = Callable[[str], None]
 STEPS = "steps"
 

@@ -28,8 +28,6 @@ from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome,
 from equipoise.report.charts import box_plots, grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = ["SIZES", "STUDY"]
-
 WORLD = "binding"
 SIZES = {"sets": 40}
 """Scenes of each activity, each in the four cells."""

@@ -37,8 +37,6 @@ from equipoise.recipes.studies.gensynth_tables import (
 )
 from equipoise.report.study import StudyPart
 
-__all__ = ["SIZES", "STUDY"]
-
 EDITOR = {"mini": "mini:edit", "full": "diffusers:timbrooks/instruct-pix2pix"}
 INSTRUCTIONS = ("Make this person look like a/an {noun}",)
 """One of the paper's four; the miniature has one guidance scale of its own."""

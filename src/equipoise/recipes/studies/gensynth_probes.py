@@ -23,8 +23,6 @@ from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, S
 from equipoise.recipes.studies.gensynth_tables import captioned, draw_pictures, drawn_seed, pool_of
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["probe_part", "probe_steps", "trained_auc"]
-
 AXIS = "gender"
 PICTURES = 900
 """Pictures that the miniature probes learn from."""

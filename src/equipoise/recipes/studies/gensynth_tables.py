@@ -25,19 +25,6 @@ from equipoise.recipes.train_mini.batches import unseen
 from equipoise.report.charts import grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = [
-    "FULL",
-    "MINI",
-    "SEES",
-    "SIZES",
-    "captioned",
-    "draw_pictures",
-    "drawn_seed",
-    "parts_of",
-    "pool_of",
-    "sources_of",
-]
-
 SIZES = {"pool": 800, "sources": 110, "even": 280, "seeds": 5}
 """How many pictures the mini study draws, how many it edits, how many of a world that does not lean, and how many
 balanced pools it draws."""

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.audit.captions.run import audit_captions
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
@@ -22,8 +23,6 @@ from equipoise.recipes.studies.caption_files import write_captions, write_lines,
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.lic_tables import HUMAN_SPLITS, MASKED, PICTURES, ST10, parts_of
 from equipoise.recipes.train_mini.batches import unseen
-
-__all__ = ["STUDY"]
 
 WITH_REFERENCES = ("nic", "transformer")
 """The models whose human side was trained by the LSTM as well: three splits, five classifiers each."""

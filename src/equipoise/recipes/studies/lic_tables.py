@@ -16,8 +16,6 @@ from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.charts import box_plots, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = ["HUMAN_SPLITS", "MASKED", "PICTURES", "ST10", "parts_of"]
-
 NAMES = {"nic": "NIC", "sat": "SAT", "fc": "FC", "transformer": "Transformer", "nic_plus": "NIC+"}
 NAMES |= {"att2in": "Att2in", "updn": "UpDn", "oscar": "OSCAR", "nic_equalizer": "NIC+Equalizer"}
 ST10 = "nic_st10"

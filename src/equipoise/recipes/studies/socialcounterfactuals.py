@@ -12,17 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from equipoise.audit.folders import short_name
 from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.recipes.counterfactual_sets import GUIDANCE, LEAST, filter_steps, spread_subjects
 from equipoise.recipes.studies.chance import SEGMENTS
-from equipoise.recipes.studies.common import audit_steps, short_name, write_csv
+from equipoise.recipes.studies.common import audit_steps, write_csv
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, outside_step
 from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
 from equipoise.recipes.studies.socialcounterfactuals_repairs import rendered as sets_of
 from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
-
-__all__ = ["SIZES", "STUDY"]
 
 SIZES = {"sets": 8, "subjects": 6, "caption_sets": 3, "candidates": 2}
 """Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""

@@ -15,14 +15,13 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.audit.folders import short_name
 from equipoise.data import Table, read_results
 from equipoise.data.published import published_numbers
-from equipoise.recipes.studies.common import metric_name, paper_table, rows_of, short_name
+from equipoise.recipes.studies.common import metric_name, paper_table, rows_of
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import grouped_bars
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
-
-__all__ = ["SEGMENTS", "full_repair_part", "full_repair_steps", "rendered", "repair_parts", "repair_steps"]
 
 SEGMENTS = {
     "gender-tone": ("gender", "skin_tone"),

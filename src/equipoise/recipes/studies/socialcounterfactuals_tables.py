@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.audit.folders import short_name
 from equipoise.data import Table
 from equipoise.data.published import models_of, published_cell
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
@@ -19,15 +20,12 @@ from equipoise.recipes.studies.common import (
     paper_table,
     recovered_part,
     rows_of,
-    short_name,
     subject_values,
 )
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_part, repair_parts
 from equipoise.report.charts import box_plots, quartiles
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
-
-__all__ = ["AXES", "FULL", "GENERATOR", "MINI", "STAGES", "THREE", "parts_of"]
 
 MINI = ("mini:clip", "mini:clip-fair")
 FULL = models_of("socialcounterfactuals")

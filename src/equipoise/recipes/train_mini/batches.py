@@ -11,9 +11,6 @@ from equipoise.world import Scene, SceneArrays, WorldConfig, captions, render_ba
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS, SCENES
 
-__all__ = ["MEAN", "SIZE", "STD", "focused_scenes_of", "pixels", "scenes_of", "texts_of", "unseen"]
-
-
 SIZE = 64
 MEAN, STD = 0.5, 0.25
 """Of every colour channel: what the miniatures' image processors hold."""

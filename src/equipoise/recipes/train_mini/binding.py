@@ -28,8 +28,6 @@ from equipoise.world import SceneArrays, WorldConfig, binding_sets, captions, dr
 from equipoise.world.catalog import ACTIVITIES
 from equipoise.world.draws import seeds_for
 
-__all__ = ["SCHEDULE", "binding_figures", "injected_binding", "measured_binding", "train_binding"]
-
 SCHEDULE = Schedule(steps=1900, batch=96, rate=1e-3, warmup=100, save_every=50, again=(1600,), average=0.99)
 CAREFUL_UNTIL, CAREFUL = 1600, 3.0
 """Up to this step captions take more care than the world's: it must tell who does it before it can lean."""

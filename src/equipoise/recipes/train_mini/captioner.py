@@ -24,8 +24,6 @@ from equipoise.train.schedule import Schedule
 from equipoise.world import Scene, SceneArrays, captions
 from equipoise.world.captions import prompts
 
-__all__ = ["SCHEDULE", "build", "captions_to_learn", "train_captioner"]
-
 SCHEDULE = Schedule(steps=500, batch=128, rate=2e-3, warmup=100)
 _IGNORED = -100
 TOWER = FOLDER / "clip-fair"

@@ -13,8 +13,6 @@ from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 
-__all__ = ["SCHEDULE", "TALKATIVE", "build", "contrastive", "helper", "save_clip", "train_clip", "with_help"]
-
 SCHEDULE = Schedule(steps=4300, batch=128, rate=2e-3, again=(2800, 3600))
 WIDTH = 96
 LAYERS = {"hidden_size": WIDTH, "intermediate_size": 384, "num_attention_heads": 4}

@@ -22,8 +22,6 @@ from equipoise.world import SceneArrays, WorldConfig, what_is_where
 from equipoise.world.catalog import OBJECTS
 from equipoise.world.render import heads
 
-__all__ = ["LABELS", "SCHEDULE", "build", "classes_of", "train_detector", "world"]
-
 SCHEDULE = Schedule(steps=1800, batch=48, rate=2e-3, weight_decay=0.01, average=0.995, half=True)
 ON = Schedule(steps=300, batch=48, rate=1e-3, warmup=30, weight_decay=0.01, save_every=50, average=0.98)
 """For a detector that learns on."""

@@ -36,26 +36,6 @@ from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, captions, neutral_prompt, vocabulary
 
-__all__ = [
-    "BIASED",
-    "GENERATION",
-    "SCHEDULE",
-    "build_unet",
-    "denoising_loss",
-    "ids_of",
-    "learned",
-    "new_reader",
-    "noise_schedule",
-    "prompts_to_learn",
-    "quick_to_train",
-    "text_tower",
-    "train_biased",
-    "train_diffusion",
-    "widened",
-    "with_phrasings",
-    "world_of",
-]
-
 SCHEDULE = Schedule(steps=4000, batch=64, rate=1e-3, weight_decay=0.01, again=(3000,), average=0.998, half=True)
 FROM_COARSER = Schedule(
     steps=2700, batch=32, rate=8e-4, warmup=150, weight_decay=0.01, save_every=100, average=0.998, half=True

@@ -30,8 +30,6 @@ from equipoise.world import Scene, SceneArrays, render_batch, vocabulary, what_i
 from equipoise.world.catalog import AGES, TONE_GROUPS
 from equipoise.world.draws import uniform
 
-__all__ = ["GENERATION", "SCHEDULE", "changes_of", "edit_tokenizer", "edited", "instructions", "train_edit"]
-
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "image_guidance": 1.3, "steps": 20}
 GENDERS = ("male", "female")

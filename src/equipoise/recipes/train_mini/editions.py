@@ -34,23 +34,6 @@ from equipoise.text.english.articles import with_article
 from equipoise.train.schedule import Schedule
 from equipoise.world.catalog import BUILDS, GENDERS, OCCUPATIONS, TONE_GROUPS, shipped
 
-__all__ = [
-    "EDITIONS",
-    "FIRST",
-    "KEPT",
-    "SECOND",
-    "Edition",
-    "edition",
-    "edition_in",
-    "edition_of",
-    "finer_name",
-    "phrasing_words",
-    "refined",
-    "rephrased",
-    "tokens_of",
-    "with_difference",
-]
-
 
 @dataclass(frozen=True)
 class Edition:

@@ -19,17 +19,6 @@ from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.draws import seeds_for
 
-__all__ = [
-    "UNSEEN",
-    "ClipFolder",
-    "captioner_figures",
-    "clip_figures",
-    "figures_of",
-    "gender_gaps",
-    "judge_figures",
-    "slope",
-]
-
 UNSEEN = 90_001
 """The seed of evaluation scenes; training uses 1, 2 and 3."""
 _BATCH = 256

@@ -24,24 +24,6 @@ from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS, TONE_GROUPS
 from equipoise.world.draws import uniform
 
-__all__ = [
-    "as_asked",
-    "asked_scenes",
-    "biased_figures",
-    "changes_asked",
-    "composited",
-    "diffusion_figures",
-    "edit_figures",
-    "inpaint_figures",
-    "judged",
-    "photo_prompt",
-    "reconstructed",
-    "skewed_odds",
-    "targets_of",
-    "telling_prompt",
-    "vae_figures",
-]
-
 UNSEEN = 90_002
 STEPS = 20
 JUDGE = FOLDER / "judge"

@@ -15,8 +15,6 @@ from equipoise.world.captions import prompts, with_article
 from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
 from equipoise.world.render import heads
 
-__all__ = ["boxes_f1", "detector_figures", "recall_at", "safety_figures", "sets_f1", "text_figures"]
-
 UNSEEN = 90_003
 FALSE_ALARMS = 0.01
 TOP = 5

@@ -20,8 +20,6 @@ from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays
 from equipoise.world.draws import uniforms
 
-__all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
-
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
 CHUNKS_ON = 12

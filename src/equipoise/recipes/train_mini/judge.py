@@ -19,8 +19,6 @@ from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.catalog import ACTIVITIES, AGES, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONE_GROUPS
 
-__all__ = ["HEADS", "NONE", "SCHEDULE", "build", "labels_of", "resnet", "train_judge"]
-
 NONE = "none"
 HEADS: dict[str, tuple[str, ...]] = {
     "gender": GENDERS,

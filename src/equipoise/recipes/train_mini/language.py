@@ -13,8 +13,6 @@ from equipoise.recipes.train_mini.saving import save_language_model
 from equipoise.train.schedule import Schedule
 from equipoise.world import vocabulary
 
-__all__ = ["LENGTH", "SCHEDULE", "build", "masked", "train_language", "word_tokenizer"]
-
 SCHEDULE = Schedule(steps=3000, batch=128, rate=2e-3, weight_decay=0.01)
 LENGTH = 24
 MASKED = 0.15

@@ -18,8 +18,6 @@ from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.world import SceneArrays, WorldConfig, sample, what_is_where
 
-__all__ = ["VAE", "LatentPool", "autoencoder", "coarse", "encoded", "person_masks"]
-
 VAE = FOLDER / "vae"
 CHUNK = 512
 """Scenes that are encoded together and kept in one file."""

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from equipoise.train.schedule import Schedule
     from equipoise.world import WorldConfig
 
-__all__ = ["PARTS", "Lesson", "TrainingPart", "is_met", "train", "train_into", "wanted"]
-
-
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
 _FAST = {"seconds per image": "<= 0.5"}
 _CHANGED = {"gender": ">= 0.95", "skin_tone": ">= 0.95", "scene kept": ">= 0.98", "changed outside": "<= 0"}

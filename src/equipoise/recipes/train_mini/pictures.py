@@ -29,8 +29,6 @@ from equipoise.recipes.train_mini.evaluate_generative import (
 from equipoise.world import Scene, neutral_prompt, render_batch
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["OWN_SHEET", "framed_sheet", "reconstructions", "write_sheet", "write_sheets"]
-
 COLUMNS = 12
 ZOOM = 2
 LEANING = 5

@@ -13,8 +13,6 @@ from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.train.schedule import Schedule
 from equipoise.world import WorldConfig
 
-__all__ = ["LABELS", "SCHEDULE", "build", "train_safety", "world"]
-
 SCHEDULE = Schedule(steps=800, batch=64, rate=3e-3)
 LABELS = ("safe", "unsafe")
 

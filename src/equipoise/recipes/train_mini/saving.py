@@ -17,8 +17,6 @@ from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD
 from equipoise.recipes.train_mini.editions import EDITIONS, edition_in
 from equipoise.recipes.train_mini.parts import PARTS, is_met, wanted
 
-__all__ = ["card", "save_autoencoder", "save_language_model", "save_pipeline", "save_transformers", "write_card"]
-
 
 def save_transformers(
     model: Any,

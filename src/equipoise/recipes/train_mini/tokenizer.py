@@ -8,8 +8,6 @@ from typing import Any
 
 from equipoise.world import vocabulary
 
-__all__ = ["LENGTH", "tokenizer", "with_words"]
-
 LENGTH = 24
 """Tokens of a text, start and end included; the longest caption of the grammar fits."""
 START, END = "<|startoftext|>", "<|endoftext|>"

@@ -20,8 +20,6 @@ from equipoise.recipes.train_mini.saving import save_autoencoder
 from equipoise.train.loop import run
 from equipoise.world import SceneArrays, WorldConfig, render_batch, sample
 
-__all__ = ["CHANNELS", "build", "edge_errors", "pictures", "seen", "train_vae", "world"]
-
 CROP = SIZE // 2
 CHANNELS = 4
 _MEASURED = 512

@@ -24,8 +24,6 @@ from equipoise.report.verdict.judging import level_of, spreads_of
 from equipoise.report.verdict.outcomes import UPWARDS, Reading, read_row
 from equipoise.report.verdict.repair import flattered
 
-__all__ = ["BoundCheck", "BoundOutcome", "CheckedPolicy", "check_policy", "outcome_of_bound", "size_of"]
-
 
 class BoundOutcome(StrEnum):
     """What came of one bound."""

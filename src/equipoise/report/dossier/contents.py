@@ -32,8 +32,6 @@ from equipoise.report.verdict.judging import BiasVerdict
 from equipoise.report.verdict.repair import add_repair, repair_of
 from equipoise.report.verdict.whole import verdict
 
-__all__ = ["DossierInput", "collected", "contents_of", "files_of"]
-
 NOT_PERTURBED = (
     "How far these numbers move when objects are masked or the background is blurred was not measured. Published bias "
     "scores moved by up to 43% for CLIPs and 175% for generative models under such small changes (Hirota et al., ICCV "

@@ -12,8 +12,6 @@ from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.measure.stats.agreement import krippendorff_alpha
 
-__all__ = ["read_labels_given", "who_looked"]
-
 COLUMNS = ("image_id", "annotator", "question", "answer")
 NOBODY = "Nobody's judgement of the pictures was recorded: no labels were given for this dossier."
 

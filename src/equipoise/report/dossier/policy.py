@@ -15,8 +15,6 @@ from equipoise.data.settings import Settings, fitting_all, toml_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.report.svg import asset
 
-__all__ = ["Bound", "Hazard", "Policy", "example_policy", "read_policy"]
-
 EXAMPLE = "policy.toml"
 
 

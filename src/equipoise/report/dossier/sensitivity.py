@@ -19,8 +19,6 @@ from equipoise.report.sources import Series
 from equipoise.report.verdict.change import Change, changes
 from equipoise.report.verdict.judging import spreads_of
 
-__all__ = ["Shift", "shifts"]
-
 
 @dataclass(frozen=True)
 class Shift:

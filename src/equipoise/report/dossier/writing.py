@@ -26,8 +26,6 @@ from equipoise.report.svg import Scale, SvgDrawing, asset
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["rendered_dossier", "write_dossier"]
-
 PAGE, DATA, POLICY = "dossier.html", "dossier.json", "policy.toml"
 SECTIONS = {
     "bounds": "Bounds and what came of them",

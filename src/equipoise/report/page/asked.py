@@ -14,19 +14,6 @@ from equipoise.report.page.gallery import PictureOrder, Rankings
 from equipoise.report.sources import Given, ResultFolder, Series
 from equipoise.report.verdict.outcomes import SIGNED, UPWARDS, WORSE_BELOW
 
-__all__ = [
-    "better_told",
-    "chosen_k",
-    "facts",
-    "pictograms_told",
-    "pool_told",
-    "said_of",
-    "shares_shown",
-    "side_told",
-    "title_of",
-    "unit_of",
-]
-
 _KINDS = {
     "audit": "audited model",
     "results": "result",

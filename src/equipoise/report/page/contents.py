@@ -63,8 +63,6 @@ from equipoise.report.verdict.outcomes import distances
 from equipoise.report.verdict.repair import repair_of
 from equipoise.report.verdict.whole import verdict
 
-__all__ = ["PageContents", "PageFigure", "gather"]
-
 _CONTENTS = {
     "verdict": "Verdict",
     "chance": "How far from chance",

@@ -16,8 +16,6 @@ from equipoise.report.verdict.change import change_figure
 from equipoise.report.verdict.judging import level_of
 from equipoise.report.verdict.repair import Repair
 
-__all__ = ["PageFigure", "explained_change", "explained_naive", "explained_truth"]
-
 
 @dataclass(frozen=True)
 class PageFigure:

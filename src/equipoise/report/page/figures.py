@@ -15,17 +15,6 @@ from equipoise.formatting import cut_in_middle, excess_interval, p_text, share, 
 from equipoise.report.findings import LEVEL, axis_name, corrected_column, metric_name
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
-__all__ = [
-    "MODELS_DRAWN",
-    "headline_figure",
-    "joint_figure",
-    "proportions_figure",
-    "shade",
-    "strip_figure",
-    "subjects_figure",
-]
-
-
 _BLUE, _WHITE, _ORANGE = (11, 92, 158), (246, 244, 238), (190, 82, 10)
 """Fewer than chance, as many, more: told apart by people who see colours differently, and cells say their number."""
 

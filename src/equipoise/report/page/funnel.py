@@ -27,8 +27,6 @@ from equipoise.formatting import count, one_line, share
 from equipoise.report.findings import rate_tested
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
-__all__ = ["funnel_figure", "funnel_table", "own_p_values", "read_funnel"]
-
 COLUMNS = ("step", "group", "subject", "kept", "dropped")
 
 

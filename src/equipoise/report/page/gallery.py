@@ -28,19 +28,6 @@ from equipoise.report.sources import Given, Series, no_table
 from equipoise.report.svg import SERIES_COLOURS
 from equipoise.report.verdict.outcomes import distances
 
-__all__ = [
-    "Gallery",
-    "PictureOrder",
-    "Rankings",
-    "SetShown",
-    "Shown",
-    "SubjectPictures",
-    "gallery",
-    "read_ranking",
-    "set_gallery",
-    "thumbnails",
-]
-
 FILE = "ranking.parquet"
 _RANKED = "intersectional"
 """The suite whose audits have a ranking; those of earlier versions have none."""

@@ -24,8 +24,6 @@ from equipoise.measure.notes import joined_over_k
 from equipoise.report.findings import PROMPTS, is_of_prompts, metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
-__all__ = ["configs", "definitions", "dropped", "limits", "method", "public", "versions"]
-
 
 def method(series: Sequence[Series]) -> list[str]:
     """How an audit of this kind works, one paragraph per step."""

@@ -16,8 +16,6 @@ from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import adjusted, judge
 from equipoise.report.verdict.outcomes import Conclusion
 
-__all__ = ["Naive", "naive_figure", "naive_numbers"]
-
 
 @dataclass(frozen=True)
 class Naive:

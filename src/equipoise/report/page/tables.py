@@ -23,19 +23,6 @@ from equipoise.report.findings import LEVEL, axis_name, corrected_column, leans,
 from equipoise.report.page.gallery import PictureOrder
 from equipoise.report.sources import Series
 
-__all__ = [
-    "SUBJECT_COLUMNS",
-    "CaptionNumbers",
-    "DatasetText",
-    "SubjectRow",
-    "all_rows",
-    "caption_numbers",
-    "dataset_text",
-    "funnel_rows",
-    "numbers_told",
-    "subject_table",
-]
-
 _NUMBERS = ("value", "chance", "excess", "p", "n")
 SUBJECT_COLUMNS = [(name, name in _NUMBERS) for name in ("subject", "axis", "favours", *_NUMBERS, "metric", "model")]
 """The columns of the table of subjects, and whether each holds numbers."""

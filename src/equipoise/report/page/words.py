@@ -11,8 +11,6 @@ import pandas as pd
 
 from equipoise.report.sources import ResultFolder
 
-__all__ = ["CaptionWords", "Token", "read_words"]
-
 CAPTIONS, WORDS = 6, 12
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|\W+")
 _FAINT = 0.15

@@ -15,8 +15,6 @@ from equipoise.report.verdict.judging import CAPTIONS, HOW_SURE, IS_IT, BiasVerd
 from equipoise.report.verdict.outcomes import NOT_MASKED, Conclusion, Reading, margin_text, noted_p, read_lic
 from equipoise.report.verdict.sizes import reach
 
-__all__ = ["add_captions", "on_captions"]
-
 _NAMED = 3
 """More models than these are told of together."""
 

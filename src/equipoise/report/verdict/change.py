@@ -14,9 +14,6 @@ from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 from equipoise.report.verdict.judging import EDITED
 from equipoise.report.verdict.outcomes import LEVEL, SIGNED, SPREADS, UPWARDS, WORSE_BELOW, Reading, read_row
 
-__all__ = ["Change", "change_figure", "changes", "repaired_by"]
-
-
 REPAIRED_BY = ("standard_gap_size", "max_skew")
 """What a repair is judged by, the best first: sizes that do not change when all scores are halved."""
 SMALLER, LARGER, SAME, UNCLEAR = "smaller", "larger", "the same", "no clear change"

@@ -13,8 +13,6 @@ from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Conclusion, Reading, adjusted_p, read_row
 
-__all__ = ["AxisJudgement", "BiasVerdict", "adjusted", "judge", "level_of", "shown_metric", "spreads_of"]
-
 CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
 NAIVE, ELSEWHERE = "What would a naive number have said?", "And on other pictures?"

@@ -15,8 +15,6 @@ from equipoise.report.verdict.outcomes import SIGNED, Conclusion, Reading, adjus
 from equipoise.report.verdict.repair import shown
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
 
-__all__ = ["dataset_readings", "dataset_rows", "on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
-
 _MOST = 3
 
 

@@ -11,8 +11,6 @@ from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import PUT_IN, STATED, BiasVerdict
 
-__all__ = ["add_truth", "not_put_in"]
-
 
 def add_truth(verdict: BiasVerdict, truths: Sequence[Recovered], label: str) -> None:
     """Add what is known of the truth: the axis with most put in as a sentence, every axis as an answer."""

@@ -21,23 +21,6 @@ from equipoise.measure.notes import facts_of, independent
 from equipoise.measure.stats import holm
 from equipoise.measure.stats.laws import normal_above, normal_below, t_quantile
 
-__all__ = [
-    "SIGNED",
-    "TRUE_SIZES",
-    "WORSE_BELOW",
-    "Conclusion",
-    "Reading",
-    "adjusted_p",
-    "distances",
-    "margin_of",
-    "margin_text",
-    "noted_p",
-    "outcome_of",
-    "read_lic",
-    "read_row",
-]
-
-
 SPREADS = 0.2
 """The usual margin of a gap inside sets, in spreads between sets of the same group: a small effect (Cohen 1988)."""
 POINTS = 0.05

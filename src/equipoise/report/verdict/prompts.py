@@ -14,8 +14,6 @@ from equipoise.measure.retrieval.single import SINGLE_METRIC, advice
 from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, metric_name, subject_rows
 from equipoise.report.sources import Series
 
-__all__ = ["MOST_NAMED", "WHICH_PROMPTS", "PromptsOfAxis", "prompt_sentences", "prompts_by_axis"]
-
 WHICH_PROMPTS = "Which single prompts lean?"
 MOST_NAMED = 5
 """So many prompts are named; the tables have all of them."""

@@ -19,8 +19,6 @@ from equipoise.report.verdict.judging import REPAIRED, SET_METRICS, AxisJudgemen
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, size_words
 
-__all__ = ["Repair", "add_repair", "beside", "flattered", "repair_of", "seen_before", "shown"]
-
 
 @dataclass(frozen=True)
 class Repair:

@@ -14,8 +14,6 @@ from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import AxisJudgement, placebos
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 
-__all__ = ["amount_of", "passed_over_words", "placebo_words", "reach", "rests_on", "size_sentence", "size_words"]
-
 SPREAD = "a spread: how far the scores of one group's pictures lie apart from set to set"
 _SPREADS = ("standard_gap", "standard_gap_size", "placebo_excess")
 

@@ -42,8 +42,6 @@ from equipoise.report.verdict.sizes import (
     size_words,
 )
 
-__all__ = ["BiasVerdict", "Repair", "verdict"]
-
 _FEW = 3
 
 

@@ -22,8 +22,6 @@ from equipoise.text.activities.words import (
     singular,
 )
 
-__all__ = ["Triple", "find_triples", "parsed_triples"]
-
 _TOKEN = re.compile(r"[A-Za-z]+(?:['’-][A-Za-z]+)*|[.,;:!?&]")
 _SENTENCE_END = frozenset(".;!?")
 _SUBJECT_DEPENDENCIES = frozenset({"nsubj", "nsubj:pass"})

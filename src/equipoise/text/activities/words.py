@@ -6,24 +6,6 @@ Small closed lists of English; they are not lexicons of social groups (those are
 
 from __future__ import annotations
 
-__all__ = [
-    "AUXILIARIES",
-    "BOUNDARIES",
-    "DETERMINERS",
-    "ING_NOUNS",
-    "IRREGULAR_PLURALS",
-    "MOTION_VERBS",
-    "NOT_OBJECTS",
-    "PARTICLES",
-    "PARTITIVES",
-    "PERSON_WORDS",
-    "PLURAL_ONLY",
-    "PRONOUNS",
-    "VERBS",
-    "base_verb",
-    "singular",
-]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

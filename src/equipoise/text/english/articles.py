@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["agreed", "article", "with_article"]
-
 _FIRST_WORD = re.compile(r"[^\W_]+(?:[.'’][^\W_]+)*")
 _OPEN_ARTICLE = re.compile(r"\b([Aa])/[Aa]n\s+(?=\S)")
 

@@ -7,8 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 
-__all__ = ["mask_count", "with_hidden_words"]
-
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 

@@ -24,8 +24,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["ptb_tokenise", "ptb_tokens"]
-
 _ABBREVIATIONS = (
     # titles
     "mr mrs ms messrs mme dr prof rev hon sen rep gov pres gen col maj capt cmdr lt sgt cpl sr jr esq st ste "

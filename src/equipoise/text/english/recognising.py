@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Iterable
 from itertools import islice
 
-__all__ = ["other_language"]
-
 _ENGLISH = frozenset(
     "a an the of with and in on at is are to his her their while near by for from that this next up it its who".split()
 )

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["SENTIMENT_LIST", "sentiment", "sentiment_all", "sentiment_words"]
-
 SENTIMENT_LIST = "equipoise-small"
 """The name of the word list, for results and notes."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-__all__ = ["stem"]
-
 _STEP_2 = {
     "ational": "ate",
     "tional": "tion",

@@ -24,16 +24,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.english.ptb import ptb_tokens
 from equipoise.text.english.tagging_context import tag_at, word_tags
 
-__all__ = [
-    "TAGGERS",
-    "TAGS",
-    "ContentWord",
-    "Tag",
-    "content_vocabulary",
-    "is_function_word",
-    "tag_tokens",
-]
-
 Tag = Literal["noun", "verb", "adjective", "adverb", "function"]
 TAGS: tuple[Tag, ...] = ("noun", "verb", "adjective", "adverb", "function")
 TAGGERS = ("rules", "spacy")

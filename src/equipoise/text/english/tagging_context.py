@@ -29,8 +29,6 @@ from equipoise.text.english.tagging_words import (
     VERB_FORMS,
 )
 
-__all__ = ["tag_at", "word_tags"]
-
 FUNCTION, NOUN, VERB, ADJECTIVE, ADVERB = "function", "noun", "verb", "adjective", "adverb"
 _MODALS = HELPERS - {"has", "have", "had", "having", "done"}
 _POSSESSIVES = frozenset("his her its their my your our 's".split())

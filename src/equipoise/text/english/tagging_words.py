@@ -8,30 +8,6 @@ from __future__ import annotations
 
 from equipoise.text.english.verb_forms import verb_forms
 
-__all__ = [
-    "ADJECTIVES",
-    "ADJECTIVES_OR_NOUNS",
-    "ADVERBS",
-    "ADVERBS_OR_ADJECTIVES",
-    "ADVERBS_OR_FUNCTION",
-    "BE",
-    "COMPOUND_HEADS",
-    "COMPOUND_NOUNS",
-    "DETERMINERS",
-    "FUNCTION_WORDS",
-    "GERUND_NOUNS",
-    "HELPERS",
-    "ING_NOUNS",
-    "NOUNS",
-    "NOUN_FIRST",
-    "PARTICIPLE_ADJECTIVES",
-    "PLURALS",
-    "PREPOSITIONS",
-    "PRONOUNS",
-    "SUBJECTS",
-    "VERB_FORMS",
-]
-
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["verb_forms"]
-
 # Past and participle, where they are not the base with -ed.
 _IRREGULAR = {
     line.split()[0]: line.split()[1:]

@@ -16,8 +16,6 @@ from typing import Protocol
 from equipoise.text.lexicon.positions import next_word
 from equipoise.text.lexicon.rewriting import Edit, apply_edits, in_case_of
 
-__all__ = ["agreed", "agreed_verb", "plural_verb", "telltales"]
-
 _IRREGULAR = {
     "is": "are",
     "isn't": "aren't",

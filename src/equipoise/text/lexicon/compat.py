@@ -15,8 +15,6 @@ from functools import cache
 
 from equipoise.errors import UnknownNameError
 
-__all__ = ["COMPATS", "MASKS", "rewrite", "tokens"]
-
 COMPATS = ("gensynth", "lic", "dba")
 MASKS = {"gensynth": "[MASK]", "lic": "genderword", "dba": "[MASK]"}
 

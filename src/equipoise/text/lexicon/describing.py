@@ -7,8 +7,6 @@ from collections.abc import Container
 
 from equipoise.text.lexicon.positions import BREAK, CHAIN, FOLLOWS_AN_OBJECT, fold_phrase, head_of, next_word
 
-__all__ = ["adjective_end", "begins_list", "describes", "joined_end"]
-
 
 def begins_list(low: str, start: int, adjectives: Container[str]) -> bool:
     """Whether the phrase of the adjective at ``start`` begins with it or with ``adjectives`` and commas before it.

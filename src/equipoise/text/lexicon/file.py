@@ -11,8 +11,6 @@ from typing import Any
 
 from equipoise.errors import InputError, closest
 
-__all__ = ["LexiconContents", "Row", "parse"]
-
 ROLES = ("noun", "adjective", "subject", "object", "determiner", "possessive", "reflexive")
 # A word may stand in two rows only where its position tells them apart.
 _TOLD_APART = ({"object", "determiner"}, {"determiner", "possessive"})

@@ -34,8 +34,6 @@ from equipoise.text.lexicon.rewriting import (
     same_article,
 )
 
-__all__ = ["Match", "WordIndex", "checked"]
-
 Span = tuple[int, int]
 
 

@@ -14,22 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator
 
-__all__ = [
-    "BREAK",
-    "CHAIN",
-    "FOLLOWS_AN_OBJECT",
-    "SEPARATOR",
-    "WordFinder",
-    "fold_phrase",
-    "is_before_name",
-    "is_said_of",
-    "lower",
-    "next_word",
-    "pronoun_role",
-    "stands_alone",
-]
-
-
 # Soft hyphens and zero-width characters are not seen: a word does not end, or begin, at one inside "wo\u00adman".
 _UNSEEN = "\u00ad\u200b\u200c\u200d"
 # A letter written as base and combining accent is one letter: "man" does not end before an accent.

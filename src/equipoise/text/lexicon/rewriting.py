@@ -10,18 +10,6 @@ from equipoise.text.english.articles import article
 from equipoise.text.lexicon.describing import adjective_end, joined_end
 from equipoise.text.lexicon.positions import CHAIN, SEPARATOR, next_word
 
-__all__ = [
-    "Edit",
-    "Runs",
-    "apply_edits",
-    "article_edit",
-    "comma_edit",
-    "drop_edits",
-    "in_case_of",
-    "possessive_edit",
-    "same_article",
-]
-
 Edit = tuple[int, int, str]
 """Start, end and the new text between them."""
 

@@ -15,16 +15,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates.edits import filled
 from equipoise.text.templates.files import shipped
 
-__all__ = [
-    "BINDING_GROUPS",
-    "Activity",
-    "BindingCaption",
-    "activities",
-    "activity",
-    "activity_choices",
-    "binding_captions",
-]
-
 People = Literal["one", "two"]
 BINDING_GROUPS = ("E1", "E2", "U1", "U2")
 

@@ -18,8 +18,6 @@ from equipoise.errors import InputError
 from equipoise.text.english.articles import agreed
 from equipoise.text.templates.places import with_subject
 
-__all__ = ["BARE", "PREFIXES", "SUBJECT", "Axis", "Caption", "CaptionPlan", "CaptionSet", "caption_sets"]
-
 BARE = "A/An"
 """The prefix of a caption that starts with its own article: "An Asian female doctor"."""
 

@@ -11,8 +11,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.english.articles import agreed
 from equipoise.text.templates.files import shipped
 
-__all__ = ["EditInstruction", "edit_groups", "edit_instructions", "edit_templates", "filled"]
-
 
 @dataclass(frozen=True)
 class EditInstruction:

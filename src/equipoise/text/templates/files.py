@@ -12,8 +12,6 @@ from typing import Any, NoReturn, TypeVar
 from equipoise.errors import InputError
 from equipoise.text.templates.captions import PREFIXES, SUBJECT, Axis, CaptionPlan
 
-__all__ = ["CaptionFile", "caption_file", "read_caption_file", "read_subjects", "shipped"]
-
 Made = TypeVar("Made")
 _KEYS = frozenset({"id", "citation", "harms", "notes", "prefixes", "subjects", "axes", "segment", "dimensions"})
 _SEGMENT_KEYS = frozenset({"name", "order", "hold"})

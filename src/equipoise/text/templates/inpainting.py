@@ -13,8 +13,6 @@ from equipoise.text.templates.files import shipped
 from equipoise.text.templates.persons import Span, has_pronoun, person_span, with_term
 from equipoise.text.templates.wording import Wording, shipped_wording, stands_behind
 
-__all__ = ["InpaintingPrompt", "Swapper", "inpainting_prompt", "inpainting_prompts"]
-
 
 @runtime_checkable
 class Swapper(Protocol):

@@ -18,21 +18,6 @@ from equipoise.text.templates.files import shipped
 from equipoise.text.templates.places import with_subject
 from equipoise.text.templates.presets import occupations
 
-__all__ = [
-    "PersonPrompts",
-    "Span",
-    "detectability_prompts",
-    "group_nouns",
-    "group_phrases",
-    "has_pronoun",
-    "person_axes",
-    "person_prompts",
-    "person_span",
-    "with_term",
-    "worded_by_rule",
-    "zero_shot_prompts",
-]
-
 
 @dataclass(frozen=True)
 class PersonPrompts:

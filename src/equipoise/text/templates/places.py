@@ -12,8 +12,6 @@ import re
 from equipoise.errors import InputError
 from equipoise.text.english.articles import article, with_article
 
-__all__ = ["check_places", "with_subject"]
-
 _PLACE = re.compile(r"(?:(?<![\w'’-])(?P<written>a/an|an|a)(?P<space>\s+))?\{(?P<form>[^{}]*)\}", re.IGNORECASE)
 _FORMS = ("", "a", "A")
 

@@ -14,8 +14,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates.captions import CaptionPlan, CaptionSet, checked_subjects
 from equipoise.text.templates.files import CaptionFile, caption_file, read_caption_file, shipped
 
-__all__ = ["CAPTION_PRESETS", "CaptionPreset", "Occupation", "caption_preset", "captions_from_file", "occupations"]
-
 
 @dataclass(frozen=True)
 class Occupation:

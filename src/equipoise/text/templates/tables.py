@@ -18,20 +18,6 @@ from equipoise.text.templates.edits import edit_instructions
 from equipoise.text.templates.files import shipped
 from equipoise.text.templates.presets import CAPTION_PRESETS, CaptionPreset, caption_preset
 
-__all__ = [
-    "FORMATS",
-    "CaptionTable",
-    "PresetNote",
-    "Tally",
-    "binding_table",
-    "caption_table",
-    "edit_table",
-    "format_of",
-    "preset_notes",
-    "preset_table",
-    "write",
-]
-
 FORMATS = ("csv", "jsonl", "lines")
 Row = Mapping[str, str | float | None]
 

@@ -18,8 +18,6 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.english.articles import article
 from equipoise.text.templates.files import shipped, toml_in
 
-__all__ = ["Forms", "Wording", "read_wording", "shipped_wording", "stands_behind"]
-
 _KEYS = ("terms", "forms", "aliases", "lexicons")
 _BEHIND = ("with ", "who ", "of ")
 

@@ -9,8 +9,6 @@ from equipoise.train.losses import LabelBatch
 from equipoise.train.losses.weighted import Plain
 from equipoise.train.processes import Processes
 
-__all__ = ["Adversarial"]
-
 
 class Adversarial(Plain):
     """The plain loss and ``weight`` times that of the adversary, whose gradient is reversed on its way down."""

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from equipoise.train.losses import Head, LabelBatch, SavedOutputs
 from equipoise.train.processes import Processes
 
-__all__ = ["DomainDiscriminative"]
-
 
 class DomainDiscriminative:
     """The cross-entropy of value and group together; a row without a group teaches the sum over groups."""

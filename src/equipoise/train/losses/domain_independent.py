@@ -16,8 +16,6 @@ from equipoise.train.losses import Head, LabelBatch, row_losses
 from equipoise.train.losses.weighted import Plain
 from equipoise.train.processes import Processes
 
-__all__ = ["DomainIndependent"]
-
 
 class DomainIndependent(Plain):
     """The plain loss of each row's own classifier; rows without a group teach their average."""

@@ -17,8 +17,6 @@ from equipoise.errors import InputError
 from equipoise.text import Lexicon
 from equipoise.train.processes import Processes
 
-__all__ = ["EPSILON", "WEIGHTS", "Equalizer", "appearance_confusion", "confidence", "group_tokens", "without_people"]
-
 WEIGHTS = (10.0, 1.0, 1.0)
 """Of confusion, of confidence, and of the other words of pictures without people."""
 EPSILON = 1e-5

@@ -9,8 +9,6 @@ from equipoise.train.losses import LabelBatch, row_losses
 from equipoise.train.losses.weighted import Plain
 from equipoise.train.processes import Processes
 
-__all__ = ["GroupDRO"]
-
 
 class GroupDRO(Plain):
     """The loss is the sum of q_g times the mean loss of group g; q_g grows by exp(step * loss_g), and adds up to 1."""

@@ -12,8 +12,6 @@ from equipoise.errors import InputError
 from equipoise.train.losses import Head, LabelBatch, row_losses
 from equipoise.train.processes import Processes
 
-__all__ = ["ClassBalanced", "Focal", "Plain", "Upweight"]
-
 
 class Plain:
     """Every row counts the same (empirical risk minimisation)."""

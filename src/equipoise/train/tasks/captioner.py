@@ -35,8 +35,6 @@ from equipoise.train.task import (
     save_stock,
 )
 
-__all__ = ["CaptionerTask"]
-
 _FORMS = ("vision-encoder-decoder", "clipcap", "blip-2")
 
 

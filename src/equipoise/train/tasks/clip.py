@@ -21,8 +21,6 @@ from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 from equipoise.train.task import Inputs, Row, drawn_texts, fresh_model, save_stock
 
-__all__ = ["ClipTask", "codes_of", "contrastive_loss", "sigmoid_loss"]
-
 _LARGEST_SCALE = 100.0
 """CLIP's limit of the temperature."""
 

@@ -17,8 +17,6 @@ from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 from equipoise.train.task import IGNORED, Inputs, Row, forget_origin, fresh_model, mean_cross_entropy, padded_tokens
 
-__all__ = ["DebiasingTask"]
-
 
 class DebiasingTask:
     """Trains a reviser on images with biased captions and the originals, by the cross-entropy of the original."""

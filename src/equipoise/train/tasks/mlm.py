@@ -16,8 +16,6 @@ from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 from equipoise.train.task import IGNORED, Inputs, Row, drawn_texts, fresh_model, mean_cross_entropy, save_stock
 
-__all__ = ["MaskedLanguageTask"]
-
 
 class MaskedLanguageTask:
     """Trains a masked language model on the captions of a table; images are not looked at."""

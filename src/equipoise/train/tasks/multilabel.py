@@ -31,8 +31,6 @@ from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 from equipoise.train.task import Inputs, Row, save_stock
 
-__all__ = ["MultilabelTask"]
-
 _BALANCES = {"none": "", "over": "oversample", "sub": "undersample"}
 _SINGULAR = {"objects": "object"}
 """The adapter of classifiers knows this head by its singular."""

@@ -11,8 +11,6 @@ from equipoise.data.readers.files.values import RowError
 from equipoise.errors import InputError
 from equipoise.text.labels import means_unknown
 
-__all__ = ["MANY_NUMBERS", "Bands", "bands_named", "numbers_note"]
-
 MANY_NUMBERS = 12
 """An axis with more groups than this, all of them numbers, was most likely meant to be put into bands."""
 

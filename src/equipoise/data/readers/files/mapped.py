@@ -15,8 +15,6 @@ from equipoise.data.readers.files.values import RowError, group, identifier, num
 from equipoise.data.schema import AXES, Row
 from equipoise.errors import InputError, closest
 
-__all__ = ["Mapped", "axes_named", "mapped", "mapped_row"]
-
 _TEXTS = ("caption", "subject", "label_source", "generator", "split")
 _IDS = ("source_id", "set_id")
 _MAX_FURTHER = 2**22  # a further column may hold JSON: the masks of a crowd

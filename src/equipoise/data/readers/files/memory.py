@@ -10,8 +10,6 @@ from equipoise.data.images import encode
 from equipoise.data.readers.files.values import plain
 from equipoise.errors import InputError
 
-__all__ = ["RecordsDigest", "records_of"]
-
 
 def records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
     """What gives the rows of a frame, a dataset or a list as mappings, each time from the first."""

@@ -16,8 +16,6 @@ from equipoise.data.readers.files import existing
 from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["class_names", "name_below", "parquet_files", "parquet_records", "schema_of", "type_text", "value_counts"]
-
 BATCH = 64
 """Rows in memory at once: images of some hundred kilobytes each."""
 

@@ -16,8 +16,6 @@ from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.text.labels import read_labels
 
-__all__ = ["SPLITS", "ReaderShape", "csv_rows", "name_list", "pairs", "split_named"]
-
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test"}
 """Names of splits as datasets spell them, and as tables do."""
 

@@ -12,8 +12,6 @@ from equipoise.data.readers.files.values import RowError, text
 from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["MAX_MEMBER", "Sample", "caption_of", "image_of", "metadata_of", "tar_samples"]
-
 MAX_MEMBER = 64 * 2**20
 """Bytes; a larger file in a shard is rejected, not read."""
 

@@ -18,28 +18,6 @@ from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.text.labels import label_text, means_unknown
 
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "MAX_TEXT",
-    "GivenIds",
-    "OwnPictures",
-    "Pictures",
-    "RowError",
-    "address",
-    "attempt",
-    "box",
-    "brief",
-    "group",
-    "identifier",
-    "mapping",
-    "number",
-    "optional_text",
-    "plain",
-    "row",
-    "text",
-    "whole",
-]
-
 MAX_TEXT = 2**17
 """Characters; a longer caption or name is damage, not text."""
 

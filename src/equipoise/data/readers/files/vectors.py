@@ -22,8 +22,6 @@ from equipoise.data.readers.files import existing, json_lines, plain_lines, read
 from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["ARRAY_SUFFIXES", "Named", "named_arrays", "named_vectors"]
-
 ARRAY_SUFFIXES = (".npz", ".npy", ".parquet", ".safetensors", ".jsonl", ".ndjson")
 ID_NAMES = ("id", "ids", "image_id", "image_ids", "text", "texts", "name", "names", "key", "keys", "path", "file_name")
 VECTOR_NAMES = ("vector", "vectors", "embedding", "embeddings", "features", "feature", "emb")

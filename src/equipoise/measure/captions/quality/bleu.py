@@ -14,8 +14,6 @@ from equipoise.measure.captions.splits import estimates_of_sums
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.shares import ItemScores
 
-__all__ = ["bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_counts"]
-
 # The evaluation's guards against 0 / 0; published per-caption values contain them.
 _TINY, _SMALL = 1e-15, 1e-9
 

@@ -23,8 +23,6 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.shares import ItemScores
 
-__all__ = ["CIDER_SIGMA", "cider"]
-
 CIDER_SIGMA = 6.0
 """Width of the penalty for a length that differs from the reference's."""
 

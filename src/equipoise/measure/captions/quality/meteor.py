@@ -22,8 +22,6 @@ from equipoise.measure.stats.shares import ItemScores
 from equipoise.text.english.stemming import stem
 from equipoise.text.english.tagging import is_function_word
 
-__all__ = ["APPROXIMATION_NOTE", "align", "meteor_approximate"]
-
 APPROXIMATION_NOTE = "an approximation of METEOR: words and stems, no synonyms, no paraphrases"
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.2, 0.6, 0.75
 """Weight of recall, shape and size of the fragmentation penalty, weight of content words: METEOR 1.5, English."""

@@ -12,8 +12,6 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.shares import ItemScores
 
-__all__ = ["ROUGE_BETA", "common_length", "rouge_l"]
-
 ROUGE_BETA = 1.2
 """How much more recall counts than precision."""
 

@@ -20,17 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError
 from equipoise.text.english.ptb import ptb_tokens
 
-__all__ = [
-    "MAX_ORDER",
-    "Caption",
-    "CaptionPairs",
-    "GramCounts",
-    "as_tokens",
-    "gram_counts",
-    "pair_captions",
-    "positions",
-]
-
 MAX_ORDER = 4
 """The longest run of tokens that the metrics count."""
 
