@@ -11,6 +11,8 @@ square over subjects of the standard gap, with the noise taken out. The square o
 product of the gaps of two different sets, averaged over all pairs of its sets: the noise of one set cannot meet itself,
 so that noise alone gives 0 on average, before the root.
 
+>>> from equipoise.measure.counterfactual.cells import gap_cells
+>>> from equipoise.measure.groups import Groups
 >>> rng = np.random.default_rng(0)
 >>> groups = Groups.from_values(["f", "m"] * 60)
 >>> subjects = np.repeat(["nurse", "pilot", "cook", "judge", "clerk", "smith"], 20)

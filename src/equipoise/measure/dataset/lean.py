@@ -189,6 +189,7 @@ def item_lean(
     larger is compared fairly (Janssen 1997); that of the mean distance is of the mean deviation so scaled.
     ``tested=False`` leaves ``p_value`` and ``p_together`` empty, where an exact law gives them.
 
+    >>> from equipoise.measure.stats.exchange import in_clusters
     >>> labels, clusters = np.repeat([0, 1], 20), np.repeat(np.arange(8), 5)
     >>> has_item = np.repeat([1.0, 0.0], 20)[:, None]
     >>> found = item_lean(has_item, np.ones(40), in_clusters(labels, clusters), n_groups=2, permutations=199, seed=0)
