@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -228,10 +229,12 @@ def test_ray_workers_encode_the_same_batches_and_the_driver_none(
     from equipoise.engine import map as map_table
 
     batches: list[int] = []
+    needed: list[dict[str, int]] = []
 
     def in_a_worker(fn: Any, *given: Any, **options: Any) -> Table:
         assert options.pop("engine") == "ray"
         assert options.pop("workers") == 2
+        needed.append(options.pop("resources"))
         copy = pickle.loads(pickle.dumps(fn))
         made = map_table(copy, *given, **options)
         batches.extend(copy.keep.encoder.images)
@@ -248,6 +251,11 @@ def test_ray_workers_encode_the_same_batches_and_the_driver_none(
     assert len(EmbeddingStore(None, "colours 2")) == 25
     made = embed(Colours(), people, tmp_path / "ray", how=ray)
     assert made.fingerprint == embed(Colours(), people, tmp_path / "local", how=QUIET).fingerprint
+
+    assert needed == [{}] * len(needed) != []
+    monkeypatch.setattr(Colours, "device", SimpleNamespace(type="cuda"), raising=False)
+    vectors(Colours(), people, replace(ray, keep=False))
+    assert needed[-1] == {"num_gpus": 1}, "a worker without a GPU would compute other numbers, and slowly"
 
     class Nameless(Colours):
         key = ""

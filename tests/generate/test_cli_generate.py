@@ -202,6 +202,17 @@ def test_failed_tasks_are_told(command: Any, painter: Any, tmp_path: Path) -> No
     assert "1 tasks failed, the first of them race-gender--a_photo_of--nurse--000: RuntimeError: cannot draw" in told
 
 
+def test_an_engine_that_is_not_there_is_refused_before_a_model_is_loaded(
+    command: Any, street: Path, tmp_path: Path
+) -> None:
+    line = ["edits", street, tmp_path / "out", "-g", "x"]
+    with pytest.raises(InputError, match="2 workers were asked for, but the local engine is one"):
+        command(*line, "--workers", "2")
+    with pytest.raises(InputError, match="no engine named 'rey'; did you mean 'ray'"):
+        command(*line, "--engine", "rey")
+    assert not command.asked
+
+
 def test_every_command_has_an_example() -> None:
     for name in ("sets", "edits", "inpaint", "mask", "swap", "substitute", "scenes"):
         result = CliRunner().invoke(app, [name, "--help"], terminal_width=200)

@@ -161,7 +161,7 @@ def edits(
     checker = how.encoder(check)  # before hours of work, not after
     edited = how.carry_out(plan_edits(photographs, config, editor=editor), out, editor)
     if edited is not None:
-        tell_whether_recognised(edited, out, config.axis, checker)
+        tell_whether_recognised(edited, out, config.axis, checker, how.asking())
 
 
 @app.command()

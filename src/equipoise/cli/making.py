@@ -129,6 +129,11 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews after this many images."),
     ),
     "out_option": (str, OUT_OPTION),
+    "engine": (
+        str,
+        typer.Option("local", "--engine", help="Where images are made and checked: local (this process), or ray."),
+    ),
+    "workers": (int | None, WORKERS),
     "dry_run": (
         bool,
         typer.Option(
@@ -139,7 +144,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
 }
 _OPTIONS |= {"layer": (list[str], LAYER), "limit": (int, LIMIT), "sample": (int, SAMPLE)}
-_EVERYWHERE = ("out_option", "preview_every", "dry_run")
+_EVERYWHERE = ("out_option", "preview_every", "engine", "workers", "dry_run")
 SOME = ("layer", "limit", "sample")
 """The options of a maker that reads a table: with which layers, and how many of its images."""
 
@@ -149,6 +154,8 @@ class Making:
     """What the shared options of a command say."""
 
     preview_every: int = 0
+    engine: str = "local"
+    workers: int | None = None
     dry_run: bool = False
     steps: int | None = None
     seed: int = 0
@@ -159,6 +166,13 @@ class Making:
     layer: list[str] = field(default_factory=list)
     limit: int = 0
     sample: int = 0
+
+    def __post_init__(self) -> None:
+        self.asking()  # an engine that is not there is refused before anything slow
+
+    def asking(self) -> Asking:
+        """How the encoder that checks the images is asked."""
+        return asking(self.engine, self.workers, cache=True)
 
     def opened(self, table: Path) -> Table:
         """The table whose images are used, with the layers and only the images that were asked for."""
@@ -199,7 +213,8 @@ class Making:
             typer.echo(plan.each)
         for reason, n in plan.left_out.items():
             typer.echo(f"left out {n:,}: {reason}")
-        table = run(plan, out, generator, finder=finder, faces=faces, preview_every=self.preview_every)
+        where = {"engine": self.engine, "workers": self.workers}
+        table = run(plan, out, generator, finder=finder, faces=faces, preview_every=self.preview_every, **where)
         typer.echo(f"{len(table):,} images in {out}")
         if table.n_errors:
             first = table.errors().iloc[0]
@@ -207,7 +222,7 @@ class Making:
         return table
 
 
-def tell_whether_recognised(table: Table, out: Path, axis: str, encoder: Any) -> None:
+def tell_whether_recognised(table: Table, out: Path, axis: str, encoder: Any, how: Asking) -> None:
     """Say how many new images show the group that they should; without an encoder, that nobody has looked."""
     from equipoise.generate import recognised
 
@@ -216,7 +231,7 @@ def tell_whether_recognised(table: Table, out: Path, axis: str, encoder: Any) ->
     if encoder is None:
         typer.echo(f"nothing has checked whether they show the {axis} that was asked for; type: {command}")
         return
-    recognition = recognised(table, encoder, axis=axis)
+    recognition = recognised(table, encoder, axis=axis, asking=how)
     typer.echo(str(recognition))
     if recognition.problem:
         typer.echo(f"warning: {recognition.problem}", err=True)

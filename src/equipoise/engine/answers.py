@@ -27,6 +27,7 @@ from equipoise.engine.asking import (
 )
 from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
 from equipoise.engine.content import image_ids, text_ids
+from equipoise.engine.ray_engine import needs_of
 from equipoise.engine.store import folder_name
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
@@ -161,7 +162,7 @@ def captions(
         chosen = replace(chosen, store=root.absolute() if chosen.keep else folder / "answers")
         question = _Question(captioner, "caption", seed, chosen.store, opened.image_root.absolute())
         if chosen.engine == "ray":
-            fill_by_ray(question.answers, opened, wanted, chosen, folder / "captions")
+            fill_by_ray(question.answers, opened, wanted, chosen, folder / "captions", needs_of(captioner))
         name = str(getattr(captioner, "name", captioner.key))
         unreadable = Unreadable(opened.path, len(wanted), chosen.max_broken)
         bar = stack.enter_context(progress_of(f"captions by {name}", len(wanted), chosen))

@@ -29,6 +29,7 @@ from equipoise.engine.content import image_ids, text_ids
 from equipoise.engine.mapping import ENGINES
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import NoProgress, Progress
+from equipoise.engine.ray_engine import needs_of
 from equipoise.engine.reading import exact_batches
 from equipoise.engine.store import EmbeddingStore, in_halves
 from equipoise.engine.unreadable import MOST, Unreadable
@@ -183,7 +184,8 @@ def filled_by_ray(model: Any, table: Table, wanted: Collection[str], how: Asking
     asked = model.encoder if hasattr(model, "changed_images") else model
     if not getattr(asked, "key", ""):
         raise InputError("engine ray needs an encoder with a key, by which its workers share what they encoded")
-    fill_by_ray(_Encoding(asked, here, str(table.image_root.absolute())), table, wanted, how, folder / "vectors")
+    keep = _Encoding(asked, here, str(table.image_root.absolute()))
+    fill_by_ray(keep, table, wanted, how, folder / "vectors", needs_of(asked))
     return here
 
 
@@ -204,9 +206,17 @@ class _Encoding:
 
 
 def fill_by_ray(
-    keep: Callable[[list[Any]], object], table: Table, wanted: Collection[str], how: Asking, output: Path
+    keep: Callable[[list[Any]], object],
+    table: Table,
+    wanted: Collection[str],
+    how: Asking,
+    output: Path,
+    resources: Mapping[str, Any],
 ) -> None:
-    """Let Ray's workers call ``keep`` with the ``wanted`` images, in the batches that are asked for later."""
+    """Let Ray's workers call ``keep`` with the ``wanted`` images, in the batches that are asked for later.
+
+    ``resources``: what each worker needs for the model that ``keep`` asks.
+    """
     map_table(
         _Filling(keep, frozenset(wanted)),
         table,
@@ -217,6 +227,7 @@ def fill_by_ray(
         max_failures=None,
         engine="ray",
         workers=how.workers,
+        resources=resources,
         progress=how.progress,
     )
 

@@ -82,6 +82,16 @@ def run_ray(
             ray.shutdown()
 
 
+def needs_of(*models: Any) -> dict[str, Any]:
+    """What Ray must give a worker so that ``models`` run there as they do here: a GPU, where one of them is on a GPU.
+
+    >>> needs_of(None, "mini:clip")
+    {}
+    """
+    kinds = [getattr(getattr(model, "device", None), "type", "") for model in models]
+    return {"num_gpus": 1} if "cuda" in kinds else {}
+
+
 def _ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:

@@ -27,6 +27,7 @@ from equipoise.data.schema import schema_for
 from equipoise.data.shard_writer import is_finished
 from equipoise.engine import Asking
 from equipoise.engine import vectors as vectors_of
+from equipoise.engine.ray_engine import needs_of
 from equipoise.engine.unreadable import MOST, Unreadable
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.detecting import (
@@ -80,10 +81,10 @@ class Models:
         """How encoders are asked about texts."""
         return Asking(keep=self.cache, progress=False)
 
-    @property
-    def running(self) -> dict[str, Any]:
-        """How the engine maps a model over a table."""
+    def running(self, model: Any) -> dict[str, Any]:
+        """How the engine maps a function that asks ``model``, or none, over a table."""
         return {
+            "resources": needs_of(model),
             "batch_size": self.batch_size,
             "progress": self.progress,
             "engine": self.engine,
@@ -214,7 +215,7 @@ class RemainingImages:
         adapter: Detector = self._adapter(chosen, "detector")
         name = f"detections-{_short(adapter.key, threshold)}"
         looked = looked_at(adapter, threshold, cache=self.models.cache)
-        cells = self.measured(name, looked, {"detections": "json"}, decode=True)
+        cells = self.measured(name, looked, {"detections": "json"}, model=adapter)
         return [from_json(cell) for cell in cells["detections"]]
 
     def n_uncropped(self, model: Any = "") -> int:
@@ -242,8 +243,9 @@ class RemainingImages:
         *,
         reads: Iterable[str] = (),
         decode: bool = True,
+        model: Any = None,
     ) -> pd.DataFrame:
-        """``fn`` mapped over the images by the engine, once and resumable; null where an image failed."""
+        """``fn``, which asks ``model`` if any, mapped over the images once, resumably; null where an image failed."""
         from equipoise.engine import map as map_table
 
         place = self._place(name)
@@ -258,7 +260,7 @@ class RemainingImages:
                 columns=list(reads),
                 decode=decode,
                 only_kept=self.only_kept,
-                **self.models.running,
+                **self.models.running(model),
             )
         frame = self._checked(layer).to_pandas().set_index("image_id")
         return frame.reindex(self.frame["image_id"]).reset_index()
@@ -283,7 +285,7 @@ class RemainingImages:
         from equipoise.engine import embed_images
         from equipoise.engine import map as map_table
 
-        options: dict[str, Any] = {"only_kept": self.only_kept, **self.models.running}
+        options: dict[str, Any] = {"only_kept": self.only_kept, **self.models.running(encoder)}
         place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
         if is_finished(place):  # an earlier step asked, when more images were there
             return self._checked(Table.open(place))

@@ -16,6 +16,7 @@ from typing import Any
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
+from equipoise.engine.ray_engine import needs_of
 from equipoise.errors import InputError
 from equipoise.generate.plans import PLAN_FOLDER, WorkPlan, refuse_other_settings, row_of, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
@@ -52,6 +53,7 @@ def run(
     target = Path(out)
     refuse_other_settings(target, plan.kind, plan.config, plan.source)  # before models are loaded
     tools = tools_for(plan, generator, finder=finder, faces=faces, on_ray=options.get("engine") == "ray")
+    options.setdefault("resources", needs_of(tools.keywords["generator"], tools.keywords["finder"]))
     tools.keywords["previews"] = Previews((target / PREVIEWS_FOLDER).absolute(), preview_every)
     # A service draws one image after the other: if its third of eight is refused, the first two would be paid twice.
     together = 1 if is_service(tools.keywords["generator"]) else plan.together

@@ -103,7 +103,8 @@ class Safety:
         classifier = remaining.classifier(named)
         asked = _Asked(classifier, tuple(label.casefold() for label in self.unsafe_labels))
         name = f"unsafe-{_short(classifier.key, *self.unsafe_labels)}"
-        return remaining.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
+        answers = remaining.measured(name, asked, {"unsafe": "float64"}, model=classifier)
+        return answers["unsafe"].to_numpy(dtype=np.float64)
 
     def _by_column(self, remaining: RemainingImages) -> Floats:
         try:
