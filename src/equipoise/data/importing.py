@@ -22,7 +22,7 @@ from equipoise.data.images import check, image_bytes
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.readers import READERS, ReaderShape, read, shape_of
 from equipoise.data.readers.files.memory import RecordsDigest, records_of
-from equipoise.data.readers.files.values import IMAGE_SUFFIXES, OwnPictures, attempt, brief
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, OwnPictures, attempt
 from equipoise.data.readers.own import plan_for, record_row
 from equipoise.data.schema import Rejected, Row, TableSchema, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, open_parquet, read_columns, shard_name
@@ -205,7 +205,7 @@ def import_rows(
 
     def rows(path: str, **recorded: Any) -> Iterator[Row | Rejected]:
         for number, fields in enumerate(records()):
-            yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=brief(fields))
+            yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=fields)
 
     # no file says what the rows were, so the table's config does
     options: dict[str, Any] = {"columns": columns, "axes": axes, "bands": bands, "rows": digest.text}
