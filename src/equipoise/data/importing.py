@@ -300,7 +300,7 @@ class _Intake:
                 if row.get("image") is not None:
                     row["image"] = self._stored_image(row["image"])
             except InputError as error:
-                errors.append(Rejected(_place(self.name, item), str(error), _without_bytes(item)))
+                errors.append(_rejected(self.name, item, str(error)))
                 continue
             if key:
                 self._seen.add(key)
@@ -320,13 +320,11 @@ class _Intake:
         return {"bytes": data, "path": None if path is None else PurePath(path).name}
 
 
-def _place(reader: str, item: Any) -> str:
-    name = item.get("image_id") or item.get("id") if isinstance(item, Mapping) else None
-    return f"{reader}: {name}" if name else reader
-
-
-def _without_bytes(item: Any) -> dict[str, Any]:
-    return {str(key): value for key, value in item.items()} if isinstance(item, Mapping) else {"value": repr(item)}
+def _rejected(reader: str, item: Any, reason: str) -> Rejected:
+    if not isinstance(item, Mapping):
+        return Rejected(reader, reason, {"value": repr(item)})
+    name = item.get("image_id") or item.get("id")
+    return Rejected(f"{reader}: {name}" if name else reader, reason, {str(key): cell for key, cell in item.items()})
 
 
 def _counted(items: Iterator[Row | Rejected], bar: Any) -> Iterator[Row | Rejected]:

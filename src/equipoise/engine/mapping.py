@@ -134,7 +134,7 @@ def map(
         if writer.finished:
             return writer.finish()
         todo, n_done = _todo(job, writer)
-        bar = (Progress if progress else NoProgress)(_what(job), total=len(table), done=n_done)
+        bar = (Progress if progress else NoProgress)(job.output.name, total=len(table), done=n_done)
         ledger = Ledger(job, writer)
         with Interrupts(on_interrupt) as stop:
             with bar:
@@ -229,10 +229,6 @@ def _todo(job: Job, writer: TableWriter) -> tuple[list[int], int]:
     there = set(writer.completed_shards())
     todo = [shard.index for shard in job.table.shards if shard.index not in there]
     return todo, sum(shard.rows for shard in job.table.shards if shard.index in there)
-
-
-def _what(job: Job) -> str:
-    return job.output.name
 
 
 def _how_to_resume(job: Job, writer: TableWriter) -> str:

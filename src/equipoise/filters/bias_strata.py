@@ -9,14 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.labels import set_numbers
+from equipoise.data.labels import PLACEBO, set_numbers
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, commonest, share_mixed
 
 Codes = NDArray[np.int64]
-
-PLACEBO = "placebo_"
-"""Columns with this beginning vary inside sets and are no group of people; they are held fixed too."""
 
 COLUMNS = {"set_id": "sets", "source_id": "sources"}
 """Columns whose values are sets of images, and what these are called."""
