@@ -17,7 +17,7 @@ from equipoise.data.layers import LAYERS_FOLDER, check_layer_columns
 from equipoise.data.schema import TableSchema, schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
-from equipoise.engine.job import Form, Interrupted, Job, plan_of, recorded_config, refuse_other_run
+from equipoise.engine.job import Form, Interrupted, Job, recorded_config, refuse_other_run
 from equipoise.engine.ledger import Ledger
 from equipoise.engine.progress import Interrupts, NoProgress, Progress, told_on_stderr
 from equipoise.engine.ray_engine import run_ray
@@ -125,7 +125,7 @@ def map(
         max_failures=max_failures,
     )
     _check(job, engine, workers)
-    recorded, plan = recorded_config(job, config or {}), plan_of(job)
+    recorded, plan = recorded_config(job, config or {}), {"batch_size": batch_size}
     refuse_other_run(job, recorded, plan)
     writer = TableWriter(
         job.output, job.schema, config=recorded, parents=table.fingerprints, plan=plan, resume=True, wait=wait

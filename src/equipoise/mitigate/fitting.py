@@ -191,8 +191,8 @@ def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) ->
     if "keep" in table.columns:
         kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
         keep = keep & frame["image_id"].isin(kept).to_numpy(dtype=bool)
-    dropped_by = np.where(keep, None, "fitted_on")
-    rows = pd.DataFrame({"image_id": frame["image_id"], "keep": keep, "dropped_by": dropped_by})
+    reasons = pd.Series([None if stays else "fitted_on" for stays in keep], dtype=object)
+    rows = pd.DataFrame({"image_id": frame["image_id"], "keep": keep, "dropped_by": reasons})
     config = {"held_out": sorted(held_out)}
     columns = {"keep": "bool", "dropped_by": "string"}
     table.add_layer("held_out", rows, columns=columns, config=config, uses=table.fingerprints[1:], path=path)
