@@ -38,29 +38,18 @@ __all__ = [
     "write_shard",
 ]
 
-_HOMES = {
-    "ImportSummary": "importing",
-    "LayerWriter": "writer",
-    "DatasetReader": "schema",
-    "Rejected": "schema",
-    "Row": "schema",
-    "ShardInfo": "shards",
-    "Table": "table",
-    "TableDiff": "results",
-    "TableSchema": "schema",
-    "TableWriter": "writer",
-    "diff": "results",
-    "import_rows": "importing",
-    "import_table": "importing",
-    "read_results": "results",
-    "schema_for": "schema",
-    "write_results": "results",
-    "write_shard": "shards",
+_BY_HOME = {
+    "importing": ("ImportSummary", "import_rows", "import_table"),
+    "results": ("TableDiff", "diff", "read_results", "write_results"),
+    "schema": ("DatasetReader", "Rejected", "Row", "TableSchema", "schema_for"),
+    "shards": ("ShardInfo", "write_shard"),
+    "table": ("Table",),
+    "writer": ("LayerWriter", "TableWriter"),
 }
 
 
 # Imported on first use: pyarrow alone takes longer to import than `equipoise --help` may take to answer.
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: home for home, names in _BY_HOME.items() for name in names})
 
 
 def __dir__() -> list[str]:

@@ -22,7 +22,7 @@ from equipoise.data.images import check, image_bytes
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.readers import READERS, ReaderShape, read, shape_of
 from equipoise.data.readers.files.memory import RecordsDigest, records_of
-from equipoise.data.readers.files.values import IMAGE_SUFFIXES, OwnPictures, attempt, brief
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, OwnPictures, attempt
 from equipoise.data.readers.own import plan_for, record_row
 from equipoise.data.schema import Rejected, Row, TableSchema, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, open_parquet, read_columns, shard_name
@@ -205,7 +205,7 @@ def import_rows(
 
     def rows(path: str, **recorded: Any) -> Iterator[Row | Rejected]:
         for number, fields in enumerate(records()):
-            yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=brief(fields))
+            yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=fields)
 
     # no file says what the rows were, so the table's config does
     options: dict[str, Any] = {"columns": columns, "axes": axes, "bands": bands, "rows": digest.text}
@@ -300,7 +300,7 @@ class _Intake:
                 if row.get("image") is not None:
                     row["image"] = self._stored_image(row["image"])
             except InputError as error:
-                errors.append(Rejected(_place(self.name, item), str(error), _without_bytes(item)))
+                errors.append(_rejected(self.name, item, str(error)))
                 continue
             if key:
                 self._seen.add(key)
@@ -320,13 +320,11 @@ class _Intake:
         return {"bytes": data, "path": None if path is None else PurePath(path).name}
 
 
-def _place(reader: str, item: Any) -> str:
-    name = item.get("image_id") or item.get("id") if isinstance(item, Mapping) else None
-    return f"{reader}: {name}" if name else reader
-
-
-def _without_bytes(item: Any) -> dict[str, Any]:
-    return {str(key): value for key, value in item.items()} if isinstance(item, Mapping) else {"value": repr(item)}
+def _rejected(reader: str, item: Any, reason: str) -> Rejected:
+    if not isinstance(item, Mapping):
+        return Rejected(reader, reason, {"value": repr(item)})
+    name = item.get("image_id") or item.get("id")
+    return Rejected(f"{reader}: {name}" if name else reader, reason, {str(key): cell for key, cell in item.items()})
 
 
 def _counted(items: Iterator[Row | Rejected], bar: Any) -> Iterator[Row | Rejected]:

@@ -185,7 +185,7 @@ def label_layer(
     sources = ["caption" if group else None for group in groups]
     rows = pd.DataFrame({"image_id": frame["image_id"], column: groups, "label_source": sources}, dtype=object)
     config = {"label": column, "lexicon": words.id, "compat": compat}
-    uses = tuple(layer.fingerprint for layer in table.layers)
+    uses = table.fingerprints[1:]
     return table.add_layer(name, rows, columns=["label_source"], axes=[column], config=config, uses=uses)
 
 

@@ -252,7 +252,7 @@ def _laid_over(table: AnyTable, index: int, names: Sequence[str]) -> dict[str, A
             verdicts.append(_verdict_of(layer.path.name, laid, len(ids)))
         for name in set(asked) - set(_VERDICT):
             before = values.get(name, pa.nulls(len(ids), laid[name].type))
-            choose = pc.if_else if _simple(laid[name]) else _choose
+            choose = _choose if pa.types.is_nested(laid[name].type) else pc.if_else
             values[name] = choose(present, laid[name], before)
     if verdicts:
         values["keep"], values["dropped_by"] = combine_verdicts(verdicts)
@@ -295,10 +295,6 @@ def combine_verdicts(verdicts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
         keep = pc.and_kleene(keep, next_keep)
         dropped_by = pc.coalesce(dropped_by, next_dropped_by)
     return keep, dropped_by
-
-
-def _simple(column: Any) -> bool:
-    return not pa.types.is_nested(column.type)
 
 
 def _choose(present: Any, now: Any, before: Any) -> Any:

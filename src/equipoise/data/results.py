@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,6 @@ from equipoise.data.shards import open_parquet, read_columns
 from equipoise.data.table import Table
 from equipoise.errors import InputError, one_line
 from equipoise.text.labels import read_labels
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RANDOM_RANKING = "random ranking"
 """What stands in the column ``model`` of rows that no model gave: images ranked blindly, as a yardstick."""
@@ -152,20 +149,13 @@ def read_results(path: str | Path) -> pd.DataFrame:
 
 def _nullable(kind: Any) -> Any:
     """Whole numbers stay whole where some are missing."""
-    import pandas as pd
-
     return pd.Int64Dtype() if kind == pa.int64() else None
 
 
 def _plain(rows: Any) -> Any:
     if hasattr(rows, "to_pandas") or hasattr(rows, "to_numpy") or isinstance(rows, Mapping):
         return rows
-    return _plain_rows(rows)
-
-
-def _plain_rows(rows: Any) -> Iterator[Any]:
-    for row in rows:
-        yield dataclasses.asdict(row) if dataclasses.is_dataclass(row) and not isinstance(row, type) else row
+    return (dataclasses.asdict(r) if dataclasses.is_dataclass(r) and not isinstance(r, type) else r for r in rows)
 
 
 _EXAMPLES = 5

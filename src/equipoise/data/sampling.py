@@ -190,7 +190,7 @@ def split(
     start, reached = 0, Fraction(0)
     for part, fraction in parts.items():
         reached += fraction
-        stop = _rounded(reached * len(names))
+        stop = int(reached * len(names) + Fraction(1, 2))  # halves up
         if stop == start:
             raise InputError(
                 f"{plural(len(names), 'unit')} to split by {by!r}{_joined(frame, by, len(names))}: too few for a share "
@@ -226,16 +226,15 @@ def balance_layer(
         if len(table.axes) != 1:
             raise InputError(f"{axes[0]!r} holds lists; say with which groups to balance it, as in --axis gender")
         axes += table.axes
-    frame = _labels(table, axes)
+    frame = table.to_pandas(["image_id", *axes], only_kept="keep" in table.columns)
     chosen = balance(frame, axes, method=method, seed=seed)
     copies = np.bincount(chosen.positions, minlength=len(frame))
     rows = pd.DataFrame({"image_id": frame["image_id"], "copies": copies, "keep": copies > 0})
     config: dict[str, Any] = {"balance": axes, "method": method, "seed": seed}
     if chosen.missing:
         config["missing"] = [list(group) for group in chosen.missing]
-    return table.add_layer(
-        name, rows, columns={"copies": "int64", "keep": "bool"}, config=config, uses=_layers_of(table)
-    )
+    columns = {"copies": "int64", "keep": "bool"}
+    return table.add_layer(name, rows, columns=columns, config=config, uses=table.fingerprints[1:])
 
 
 def split_layer(
@@ -253,7 +252,7 @@ def split_layer(
     parts = split(frame, by=by, fractions=fractions, seed=seed)
     rows = pd.DataFrame({"image_id": frame["image_id"], "split": parts})
     config = {"split": by, "fractions": dict(fractions) if fractions else None, "seed": seed}
-    return table.add_layer(name, rows, columns=["split"], config=config, uses=_layers_of(table))
+    return table.add_layer(name, rows, columns=["split"], config=config, uses=table.fingerprints[1:])
 
 
 def refuse_two_choices(limit: int, sample: int) -> None:
@@ -299,15 +298,7 @@ def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> 
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     config = {"limit": limit} if limit else {"sample": sample, "seed": seed}
     place = f"{folder}/{'first' if limit else 'sample'}"
-    return table.add_layer("some", rows, columns=["keep"], config=config, uses=_layers_of(table), path=place)
-
-
-def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
-    return table.to_pandas(["image_id", *axes], only_kept="keep" in table.columns)
-
-
-def _layers_of(table: Table) -> tuple[str, ...]:
-    return tuple(table.fingerprints[1:])
+    return table.add_layer("some", rows, columns=["keep"], config=config, uses=table.fingerprints[1:], path=place)
 
 
 def _repeated(rows: Sequence[int], wanted: int) -> list[int]:
@@ -331,10 +322,6 @@ def _checked_fractions(fractions: Mapping[str, float]) -> dict[str, Fraction]:
         raise InputError(f"fractions add up to {float(total):g}; they must add up to 1")
     checked[name] += 1 - total  # thirds written as 0.333333
     return checked
-
-
-def _rounded(value: Fraction) -> int:
-    return int(value + Fraction(1, 2))
 
 
 def units_of(frame: pd.DataFrame, by: str) -> list[str]:

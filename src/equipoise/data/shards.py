@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -273,8 +274,6 @@ def _image_lengths(batch: Any, image: str | None) -> Any:
     """Bytes of each row's image, -1 where it has none."""
     if image is None:
         return np.full(len(batch), -1, dtype=np.int64)
-    import pyarrow.compute as pc
-
     lengths = pc.binary_length(pc.struct_field(batch.column(image), "bytes"))
     return pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 

@@ -35,25 +35,20 @@ __all__ = [
     "vectors",
 ]
 
-_HOMES = {
-    "Asking": "asking",
-    "EmbeddingStore": "store",
-    "Interrupted": "job",
-    "JobError": "job",
-    "Unreadable": "unreadable",
-    "captions": "answers",
-    "embed": "embedding",
-    "embed_images": "embedding",
-    "map": "mapping",
-    "map_layer": "mapping",
-    "read_notes": "progress",
-    "vector_batches": "asking",
-    "vectors": "asking",
+_BY_HOME = {
+    "answers": ("captions",),
+    "asking": ("Asking", "vector_batches", "vectors"),
+    "embedding": ("embed", "embed_images"),
+    "job": ("Interrupted", "JobError"),
+    "mapping": ("map", "map_layer"),
+    "progress": ("read_notes",),
+    "store": ("EmbeddingStore",),
+    "unreadable": ("Unreadable",),
 }
 
 
 # Imported on first use, as in the package data: pyarrow must not slow down `equipoise --help`.
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: home for home, names in _BY_HOME.items() for name in names})
 
 
 def __dir__() -> list[str]:

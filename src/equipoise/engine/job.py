@@ -90,11 +90,6 @@ def recorded_config(job: Job, config: Mapping[str, Any]) -> dict[str, Any]:
     return recorded
 
 
-def plan_of(job: Job) -> dict[str, Any]:
-    """What else must be the same while the table is unfinished."""
-    return {"batch_size": job.batch_size}
-
-
 def refuse_other_run(job: Job, config: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
     """Raise :class:`InputError`, naming the first difference, if the output was begun or made by another run."""
     wanted = Manifest(job.schema, parents=job.table.fingerprints, config=dict(config)).head()

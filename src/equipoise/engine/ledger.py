@@ -28,10 +28,13 @@ class Ledger:
 
     def take(self, result: ShardResult) -> None:
         """Write ``result``, or hold it back if nothing in it succeeded."""
-        if must_wait(self._job, result):
-            self._hold(result)
-        else:
+        if not must_wait(self._job, result):
             self.note(write_result(self._job, result))
+            return
+        self._held.append(result)
+        most = self._job.max_failures
+        if most is not None and self.n_failed_in_a_row >= most:
+            raise self._stopped(f"{self.n_failed_in_a_row} rows failed one after the other")
 
     def note(self, info: ShardInfo) -> None:
         """A shard in which something succeeded was written: now those held back may be written too."""
@@ -44,12 +47,6 @@ class Ledger:
         if self._held and not self._any_written:
             raise self._stopped("every row failed")
         self._release()
-
-    def _hold(self, result: ShardResult) -> None:
-        self._held.append(result)
-        most = self._job.max_failures
-        if most is not None and self.n_failed_in_a_row >= most:
-            raise self._stopped(f"{self.n_failed_in_a_row} rows failed one after the other")
 
     def _release(self) -> None:
         for result in self._held:

@@ -17,7 +17,7 @@ from equipoise.data.layers import LAYERS_FOLDER, check_layer_columns
 from equipoise.data.schema import TableSchema, schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
-from equipoise.engine.job import Form, Interrupted, Job, plan_of, recorded_config, refuse_other_run
+from equipoise.engine.job import Form, Interrupted, Job, recorded_config, refuse_other_run
 from equipoise.engine.ledger import Ledger
 from equipoise.engine.progress import Interrupts, NoProgress, Progress, told_on_stderr
 from equipoise.engine.ray_engine import run_ray
@@ -125,7 +125,7 @@ def map(
         max_failures=max_failures,
     )
     _check(job, engine, workers)
-    recorded, plan = recorded_config(job, config or {}), plan_of(job)
+    recorded, plan = recorded_config(job, config or {}), {"batch_size": batch_size}
     refuse_other_run(job, recorded, plan)
     writer = TableWriter(
         job.output, job.schema, config=recorded, parents=table.fingerprints, plan=plan, resume=True, wait=wait
@@ -134,7 +134,7 @@ def map(
         if writer.finished:
             return writer.finish()
         todo, n_done = _todo(job, writer)
-        bar = (Progress if progress else NoProgress)(_what(job), total=len(table), done=n_done)
+        bar = (Progress if progress else NoProgress)(job.output.name, total=len(table), done=n_done)
         ledger = Ledger(job, writer)
         with Interrupts(on_interrupt) as stop:
             with bar:
@@ -229,10 +229,6 @@ def _todo(job: Job, writer: TableWriter) -> tuple[list[int], int]:
     there = set(writer.completed_shards())
     todo = [shard.index for shard in job.table.shards if shard.index not in there]
     return todo, sum(shard.rows for shard in job.table.shards if shard.index in there)
-
-
-def _what(job: Job) -> str:
-    return job.output.name
 
 
 def _how_to_resume(job: Job, writer: TableWriter) -> str:

@@ -171,10 +171,9 @@ def _anchored(job: Job, batch: Any) -> Any:
         return batch
     column = batch.column("image")
     data, paths = pc.struct_field(column, "bytes"), pc.struct_field(column, "path").to_pylist()
-    cells = [{"bytes": None, "path": path} for path in paths]
-    stored = data.is_valid().to_pylist()
     anchored_paths = [
-        c["path"] if s else anchored(c, job.table.image_root)["path"] for c, s in zip(cells, stored, strict=True)
+        path if stored else anchored({"bytes": None, "path": path}, job.table.image_root)["path"]
+        for path, stored in zip(paths, data.is_valid().to_pylist(), strict=True)
     ]
     if anchored_paths == paths:
         return batch

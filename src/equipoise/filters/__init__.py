@@ -41,29 +41,20 @@ __all__ = [
     "steps_from_toml",
 ]
 
-_HOMES = {
-    "BiasTest": "bias",
-    "RemainingImages": "remaining",
-    "Filter": "protocol",
-    "FilterRun": "running",
-    "Models": "remaining",
-    "Step": "steps",
-    "FilterVerdict": "protocol",
-    "bias_test": "bias",
-    "learn_thresholds": "thresholds",
-    "learned_from_people": "thresholds",
-    "nearest": "rules.knn",
-    "planned": "steps",
-    "rank_sum": "rules.fidelity",
-    "read_steps": "steps",
-    "recognised_counts": "thresholds",
-    "run": "running",
-    "steps_from_toml": "steps",
+_BY_HOME = {
+    "bias": ("BiasTest", "bias_test"),
+    "protocol": ("Filter", "FilterVerdict"),
+    "remaining": ("Models", "RemainingImages"),
+    "rules.fidelity": ("rank_sum",),
+    "rules.knn": ("nearest",),
+    "running": ("FilterRun", "run"),
+    "steps": ("Step", "planned", "read_steps", "steps_from_toml"),
+    "thresholds": ("learn_thresholds", "learned_from_people", "recognised_counts"),
 }
 
 
 # Imported on first use: pyarrow and scipy must not slow down `equipoise --help`.
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: home for home, names in _BY_HOME.items() for name in names})
 
 
 def __dir__() -> list[str]:

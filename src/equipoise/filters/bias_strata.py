@@ -9,14 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.data.labels import set_numbers
+from equipoise.data.labels import PLACEBO, set_numbers
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, commonest, share_mixed
 
 Codes = NDArray[np.int64]
-
-PLACEBO = "placebo_"
-"""Columns with this beginning vary inside sets and are no group of people; they are held fixed too."""
 
 COLUMNS = {"set_id": "sets", "source_id": "sources"}
 """Columns whose values are sets of images, and what these are called."""
@@ -142,7 +139,7 @@ def _whole(
     """
     place, name = names
     units = codes if links is None else links
-    fixed = [axis for axis in others if not _varied(frame[axis], units, MOSTLY)]
+    fixed = [axis for axis in others if share_varied(frame[axis], units) <= MOSTLY]
     levels = _levels(frame, fixed)
     throughout = commonest(units, levels)
     outside, cells = _together(base, throughout), _together(base, _levels(frame, others))
@@ -186,10 +183,10 @@ def _several(codes: Codes, values: Codes, counted: NDArray[np.bool_] | None = No
     return np.isin(codes, kinds.index[kinds > 1])
 
 
-def _varied(column: pd.Series, codes: Codes, share: float) -> bool:
-    """Whether a column has several levels in more than this share of the sets of several images with a level."""
+def share_varied(column: pd.Series, codes: Codes) -> float:
+    """In which share of the sets of several images with a level a column has several."""
     levels = pd.factorize(column)[0]
-    return share_mixed(levels[levels >= 0], codes[levels >= 0]) > share
+    return share_mixed(levels[levels >= 0], codes[levels >= 0])
 
 
 def _levels_inside(frame: pd.DataFrame, axes: Sequence[str], codes: Codes) -> tuple[list[str], Codes]:
@@ -206,7 +203,7 @@ def _levels_inside(frame: pd.DataFrame, axes: Sequence[str], codes: Codes) -> tu
         varied = _several(codes, there, frame[axis].notna().to_numpy())
         if varied.any():
             varying.append(axis)
-            held = np.ones_like(varied) if _varied(frame[axis], codes, LEAST_VARYING) else varied
+            held = np.ones_like(varied) if share_varied(frame[axis], codes) > LEAST_VARYING else varied
             levels = _together(levels, np.where(held, there, -1))
     return varying, levels
 

@@ -61,13 +61,9 @@ def _figure_lines(outcomes: Sequence[StepOutcome]) -> list[str]:
     return ["", *text_table(cells, range(4), 40)]
 
 
-def _line(*cells: str) -> str:
-    widths = (22, 12, 12, 12, 8, 10, 10, 10)
-    parts = [
-        f"{cells[0]:{widths[0]}}",
-        *(f"{cell:>{width}}" for cell, width in zip(cells[1:], widths[1:], strict=True)),
-    ]
-    return "".join(parts).rstrip()
+def _line(step: str, *cells: str) -> str:
+    widths = (12, 12, 12, 8, 10, 10, 10)
+    return "".join([f"{step:22}", *(f"{cell:>{n}}" for cell, n in zip(cells, widths, strict=True))]).rstrip()
 
 
 def _total(funnel: pd.DataFrame, step: str, unit: str) -> tuple[int, int]:

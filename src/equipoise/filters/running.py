@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
+from equipoise.data.labels import PLACEBO
 from equipoise.data.runs import RUN, Run, claimed
 from equipoise.data.shard_writer import is_finished
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
 from equipoise.filters.pictures import decile_gallery
 from equipoise.filters.protocol import FilterVerdict

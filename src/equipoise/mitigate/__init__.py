@@ -25,28 +25,20 @@ if TYPE_CHECKING:
     from equipoise.mitigate.residual import Residual
     from equipoise.mitigate.wrapping import RepairedEncoder, RepairedVectors, repaired
 
-_HOMES = {
-    "BaseRemedy": "base",
-    "Bend": "bend",
-    "ClipClip": "clip_clip",
-    "FittedOn": "protocol",
-    "Inlp": "inlp",
-    "Leace": "leace",
-    "LinearRemedy": "base",
-    "Neutraliser": "neutraliser",
-    "Projection": "projection",
-    "Queries": "protocol",
-    "Remedy": "protocol",
-    "RepairedEncoder": "wrapping",
-    "RepairedVectors": "wrapping",
-    "Rerank": "rerank",
-    "Residual": "residual",
-    "fit_on_prompts": "fitting",
-    "fit_on_table": "fitting",
-    "held_out_layer": "fitting",
-    "load": "keeping",
-    "repaired": "wrapping",
-    "save": "keeping",
+_BY_HOME = {
+    "base": ("BaseRemedy", "LinearRemedy"),
+    "bend": ("Bend",),
+    "clip_clip": ("ClipClip",),
+    "fitting": ("fit_on_prompts", "fit_on_table", "held_out_layer"),
+    "inlp": ("Inlp",),
+    "keeping": ("load", "save"),
+    "leace": ("Leace",),
+    "neutraliser": ("Neutraliser",),
+    "projection": ("Projection",),
+    "protocol": ("FittedOn", "Queries", "Remedy"),
+    "rerank": ("Rerank",),
+    "residual": ("Residual",),
+    "wrapping": ("RepairedEncoder", "RepairedVectors", "repaired"),
 }
 
 __all__ = [
@@ -74,7 +66,7 @@ __all__ = [
     "save",
 ]
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: home for home, names in _BY_HOME.items() for name in names})
 
 
 def __dir__() -> list[str]:

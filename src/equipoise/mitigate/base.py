@@ -130,23 +130,14 @@ class LinearRemedy(BaseRemedy):
         offset = self.offset.astype(np.float32) if self._offset is not None else None
         out = np.empty((len(rows), width), dtype=np.float32)
         for start in range(0, len(rows), _ROWS):
-            self._change(rows[start : start + _ROWS], across, offset, out[start : start + _ROWS], start)
+            some, changed = rows[start : start + _ROWS], out[start : start + _ROWS]
+            np.matmul(some, across, out=changed)
+            if offset is not None:
+                changed += offset
+            after = np.sqrt(np.einsum("ij,ij->i", changed, changed))
+            refuse_nothing(after, NOTHING * finite_lengths(some, start), start)
+            changed /= after[:, None]
         return out
-
-    def _change(
-        self,
-        rows: NDArray[Any],
-        across: NDArray[np.float32],
-        offset: NDArray[np.float32] | None,
-        out: NDArray[np.float32],
-        start: int,
-    ) -> None:
-        np.matmul(rows, across, out=out)
-        if offset is not None:
-            out += offset
-        after = np.sqrt(np.einsum("ij,ij->i", out, out))
-        refuse_nothing(after, NOTHING * finite_lengths(rows, start), start)
-        out /= after[:, None]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The matrix and the offset."""

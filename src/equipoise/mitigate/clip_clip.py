@@ -168,16 +168,11 @@ def _smoothed(columns: NDArray[np.float64], codes: NDArray[np.int64], bins: int 
     places = np.minimum(((columns - low) / width * bins).astype(np.int64), bins - 1)
     spread = max(1, int(codes.max()))
     across = np.minimum(codes * bins // spread, bins - 1)
-    counts = _counts(places, across, bins, bins)
+    d = len(places)
+    flat = (np.arange(d)[:, None] * bins + places) * bins + across
+    counts = np.bincount(flat.ravel(), minlength=d * bins * bins).reshape(d, bins, bins).astype(np.float64)
     smooth = gaussian_filter(counts, (0, 1, 1), mode="constant") + np.finfo(np.float64).eps
     return _information(smooth / smooth.sum(axis=(1, 2), keepdims=True))
-
-
-def _counts(places: NDArray[np.int64], codes: NDArray[np.int64], bins: int, n_groups: int) -> NDArray[np.float64]:
-    """(d, bins, groups) how many vectors of a group lie in a bin of each number."""
-    d = len(places)
-    flat = (np.arange(d)[:, None] * bins + places) * n_groups + codes
-    return np.bincount(flat.ravel(), minlength=d * bins * n_groups).reshape(d, bins, n_groups).astype(np.float64)
 
 
 def _information(joint: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -186,25 +186,16 @@ def fit_into_folder(
 
 def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:
     """A layer that keeps the images of ``held_out`` subjects alone: audit with it, and the remedy is judged fairly."""
-    import pyarrow as pa
-
     frame = table.to_pandas(["image_id", "subject"])
     keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
     if "keep" in table.columns:
         kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
         keep = keep & frame["image_id"].isin(kept).to_numpy(dtype=bool)
-    reasons = [None if stays else "fitted_on" for stays in keep]
-    data = pa.table(
-        {
-            "image_id": pa.array(frame["image_id"], pa.string()),
-            "keep": pa.array(keep),
-            "dropped_by": pa.array(reasons, pa.string()),
-        }
-    )
-    uses = [layer.fingerprint for layer in table.layers]
+    reasons = pd.Series([None if stays else "fitted_on" for stays in keep], dtype=object)
+    rows = pd.DataFrame({"image_id": frame["image_id"], "keep": keep, "dropped_by": reasons})
     config = {"held_out": sorted(held_out)}
     columns = {"keep": "bool", "dropped_by": "string"}
-    table.add_layer("held_out", data, columns=columns, config=config, uses=uses, path=path)
+    table.add_layer("held_out", rows, columns=columns, config=config, uses=table.fingerprints[1:], path=path)
     return Path(path)
 
 

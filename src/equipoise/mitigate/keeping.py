@@ -63,7 +63,7 @@ def load(folder: str | Path) -> Remedy:
     settings = fitting_all(kind, run.settings, what=f"setting of the remedy {name}", label=name)
     remedy: Remedy = kind(**settings)
     path = home / (OLD_STATE if is_old else STATE)
-    state = (_from_npz if is_old else _from_safetensors)(path, _bytes_of(path, digest))
+    state = _arrays_in(path, _bytes_of(path, digest))
     try:
         return remedy.restore(state, fitted_on)
     except KeyError as error:
@@ -110,18 +110,13 @@ def unpacked(data: bytes) -> dict[str, Any]:
     return dict(from_bytes(data))
 
 
-def _from_safetensors(path: Path, data: bytes) -> dict[str, Any]:
+def _arrays_in(path: Path, data: bytes) -> dict[str, Any]:
     from safetensors import SafetensorError
 
     try:
-        return unpacked(data)
-    except (SafetensorError, ValueError, KeyError):
-        raise InputError(f"{path}: damaged; fit the remedy again") from None
-
-
-def _from_npz(path: Path, data: bytes) -> dict[str, Any]:
-    try:
+        if path.name == STATE:
+            return unpacked(data)
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (ValueError, BadZipFile, OSError):
+    except (SafetensorError, ValueError, KeyError, BadZipFile, OSError):
         raise InputError(f"{path}: damaged; fit the remedy again") from None

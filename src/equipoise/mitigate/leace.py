@@ -49,19 +49,10 @@ class Leace(LinearRemedy):
         """Erase what the vectors tell of their groups; with ``within``, of how these differ inside sets."""
         if self.within and known.sets is None:
             raise InputError("within=True erases what differs inside sets; say which with sets=...")
+        n, d = known.vectors.shape
         mean = known.vectors.mean(axis=0)
-        shown = within_sets(indicators(known), known.sets)
-        self._set_from(covariance_within(known.vectors, known.sets), known.vectors.T @ shown, mean, len(known.vectors))
-
-    def erased(self, vectors: ArrayLike) -> NDArray[np.float64]:
-        """(m, d) the vectors after the affine map, before they are brought to unit length."""
-        return np.asarray(checked_vectors(vectors, len(self.matrix)) @ self.matrix.T + self.offset)
-
-    def _set_from(
-        self, within: NDArray[np.float64], across: NDArray[np.float64], mean: NDArray[np.float64], n: int
-    ) -> None:
-        d = len(within)
-        values, axes = np.linalg.eigh(within / max(1, n - 1))
+        across = known.vectors.T @ within_sets(indicators(known), known.sets)
+        values, axes = np.linalg.eigh(covariance_within(known.vectors, known.sets) / max(1, n - 1))
         there = values > values[-1] * d * np.finfo(np.float64).eps
         roots = np.sqrt(np.where(there, values, 1.0))
         whitening = (axes * np.where(there, 1 / roots, 0.0)) @ axes.T
@@ -72,3 +63,7 @@ class Leace(LinearRemedy):
             raise InputError("the groups do not differ in these vectors; there is nothing to erase")
         erased = (unwhitening @ kept) @ (kept.T @ whitening)
         self._set(np.eye(d) - erased, erased @ mean, self.share)
+
+    def erased(self, vectors: ArrayLike) -> NDArray[np.float64]:
+        """(m, d) the vectors after the affine map, before they are brought to unit length."""
+        return np.asarray(checked_vectors(vectors, len(self.matrix)) @ self.matrix.T + self.offset)

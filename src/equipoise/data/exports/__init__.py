@@ -22,44 +22,35 @@ from equipoise.registry import Registry
 __all__ = ["EXPORTS", "Exportable", "export"]
 
 EXPORTS = Registry("export")
-
-_HERE = "equipoise.data.exports"
-
-EXPORTS.add(
-    "folder",
-    f"{_HERE}.folder:export",
-    summary="Images as files with metadata.jsonl, by split (Hugging Face imagefolder).",
-    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
-    licence="that of the data",
-)
-EXPORTS.add(
-    "huggingface",
-    f"{_HERE}.hugging_face:export",
-    summary="Parquet shards by split and a dataset card, ready for the Hugging Face hub.",
-    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
-    licence="that of the data",
-)
-EXPORTS.add(
-    "webdataset",
-    f"{_HERE}.webdataset:export",
-    summary="Tar shards of image, JSON and text, the same bytes every time.",
-    citation="Aizman, Maltby and Breuel, High Performance I/O For Large Scale Deep Learning, 2019",
-    licence="that of the data",
-)
-EXPORTS.add(
-    "csv",
-    f"{_HERE}.csv:export",
-    summary="Everything but the images as one CSV file.",
-    citation="RFC 4180",
-    licence="that of the data",
-)
-EXPORTS.add(
-    "card",
-    f"{_HERE}.card:export",
-    summary="The dataset card alone: README.md with the head the hub reads, counts, origin, limits.",
-    citation="Gebru et al., Datasheets for Datasets, 2021",
-    licence="that of the data",
-)
+for _name, _module, _summary, _citation in (
+    (
+        "folder",
+        "folder",
+        "Images as files with metadata.jsonl, by split (Hugging Face imagefolder).",
+        "Lhoest et al., Datasets: A Community Library, EMNLP 2021",
+    ),
+    (
+        "huggingface",
+        "hugging_face",
+        "Parquet shards by split and a dataset card, ready for the Hugging Face hub.",
+        "Lhoest et al., Datasets: A Community Library, EMNLP 2021",
+    ),
+    (
+        "webdataset",
+        "webdataset",
+        "Tar shards of image, JSON and text, the same bytes every time.",
+        "Aizman, Maltby and Breuel, High Performance I/O For Large Scale Deep Learning, 2019",
+    ),
+    ("csv", "csv", "Everything but the images as one CSV file.", "RFC 4180"),
+    (
+        "card",
+        "card",
+        "The dataset card alone: README.md with the head the hub reads, counts, origin, limits.",
+        "Gebru et al., Datasheets for Datasets, 2021",
+    ),
+):
+    _target = f"equipoise.data.exports.{_module}:export"
+    EXPORTS.add(_name, _target, summary=_summary, citation=_citation, licence="that of the data")
 
 
 def export(name: str, table: Exportable, out: str | os.PathLike[str], **options: Any) -> Path:

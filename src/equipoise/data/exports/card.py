@@ -80,7 +80,7 @@ def card(
         f"# {as_text(name)}\n",
         *([description.strip() + "\n"] if description.strip() else []),
         f"{counts.n} images{', one row each' if counts.n else ''}. Made with Equipoise.\n",
-        _columns(table),
+        "## Columns\n\n" + ", ".join(map(as_code, table.columns)) + "\n",
         _groups(table, counts),
         _origin(table, counts),
         "## Limits\n\n" + "".join(f"- {line}\n" for line in LIMITS),
@@ -135,10 +135,6 @@ def _head(
         for split, pattern in data_files.items():
             lines += [f"  - split: {_quoted(split)}", f"    path: {json.dumps(pattern, ensure_ascii=False)}"]
     return "\n".join([*lines, "---\n"])
-
-
-def _columns(table: Exportable) -> str:
-    return "## Columns\n\n" + ", ".join(map(as_code, table.columns)) + "\n"
 
 
 def _groups(table: Exportable, counts: _Counts) -> str:

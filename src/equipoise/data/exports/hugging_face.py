@@ -73,7 +73,8 @@ class _Shards:
         if split not in self._writers:
             number = self._counts.get(split, 0)
             self._counts[split], self._bytes[split] = number + 1, 0
-            schema = batch.schema.with_metadata({b"huggingface": _features(batch.schema).encode()})
+            features = {field.name: _feature(field.type) for field in batch.schema}
+            schema = batch.schema.with_metadata({b"huggingface": json.dumps({"info": {"features": features}}).encode()})
             path = self._folder / f"{split}-{number:05d}"
             self._writers[split] = pq.ParquetWriter(path, schema, write_page_checksum=True)
         self._writers[split].write_batch(batch.replace_schema_metadata(None), row_group_size=ROW_GROUP)
@@ -113,10 +114,6 @@ def _embedded(table: Exportable, batch: Any) -> Any:
             cells.append({"bytes": data, "path": name})
     position = batch.schema.get_field_index("image")
     return batch.set_column(position, pa.field("image", _IMAGE), pa.array(cells, _IMAGE))
-
-
-def _features(schema: Any) -> str:
-    return json.dumps({"info": {"features": {field.name: _feature(field.type) for field in schema}}})
 
 
 def _feature(arrow: Any) -> Any:

@@ -21,7 +21,6 @@ from equipoise.data.readers.files.values import (
     RowError,
     address,
     attempt,
-    brief,
     optional_text,
     row,
     text,
@@ -46,7 +45,7 @@ def read(
         files = tars or files_of(start, "*.tsv")
     else:
         files = [start]
-    pictures = Pictures(None if images is None else existing(images))
+    pictures = Pictures.at(images)
     seen = GivenIds()
     for file in files:
         part = split or split_named(file.name) or split_named(file.parent.name)
@@ -64,8 +63,8 @@ def _lines(file: Path, split: str | None, pictures: Pictures) -> Iterator[Row | 
         elif number == 1 and line.strip().casefold().split("\t") == ["caption", "url"]:
             first = 2
         else:
-            shown = brief({"line": line})
-            yield attempt(f"{file.name} line {number}", _line_row, line, number - first, split, pictures, shown=shown)
+            where, shown = f"{file.name} line {number}", {"line": line}
+            yield attempt(where, _line_row, line, number - first, split, pictures, shown=shown)
 
 
 def _line_row(line: str, index: int, split: str | None, pictures: Pictures) -> Row:
@@ -76,7 +75,6 @@ def _line_row(line: str, index: int, split: str | None, pictures: Pictures) -> R
     return row(
         image=pictures.any_suffix(key, f"{index // SHARD_ROWS:05d}/{key}"),
         image_id=f"cc3m-{split or 'unknown'}-{key}",
-        caption=caption,
         captions=[caption],
         split=split,
         url=address(fields[1]),
@@ -100,7 +98,6 @@ def _sample_row(key: str, files: Sample, split: str | None) -> Row:
     return row(
         image={"bytes": image_of(files), "path": None},
         image_id=f"cc3m-{split or 'unknown'}-{text(key, 'key')}",
-        caption=caption,
         captions=[caption],
         split=split,
         url=optional_text(metadata.get("url"), "address"),

@@ -55,11 +55,12 @@ def read(
     """
     start = existing(path)
     files, name = ([start], split or split_of(start.name)) if start.is_file() else _files(start, split, parts)
-    folder = _image_folder(start, name, images)
+    root = start if start.is_dir() else start.parent
+    pictures = Pictures.at(images, *((root / name, root.parent / name) if name else ()))
     gathered = Gathered()
     for file in files:
         yield from gather(file, gathered)
-    yield from rows(gathered, Pictures(folder), name)
+    yield from rows(gathered, pictures, name)
 
 
 @dataclass
@@ -118,7 +119,6 @@ def rows(gathered: Gathered, pictures: Pictures, split: str | None) -> Iterator[
         return row(
             image=pictures.cell(image.file_name),
             image_id=image_id,
-            caption=image.captions[0] if image.captions else None,
             captions=image.captions,
             people=list(image.people.values()) if gathered.has_instances else None,
             objects=sorted(image.objects) if gathered.has_instances else None,
@@ -175,16 +175,6 @@ def _files(folder: Path, split: str | None, parts: Sequence[str]) -> tuple[list[
     if not files:
         raise InputError(f"{annotations} has no {' or '.join(parts)} of split {split!r}; it has: {', '.join(splits)}")
     return files, split
-
-
-def _image_folder(start: Path, split: str | None, images: str | os.PathLike[str] | None) -> Path | None:
-    if images is not None:
-        return existing(images)
-    root = start if start.is_dir() else start.parent
-    for candidate in (root, root.parent):
-        if split and (candidate / split).is_dir():
-            return candidate / split
-    return None
 
 
 def _release_and_part(split: str | None) -> tuple[str | None, str | None]:

@@ -38,7 +38,7 @@ def read(
     known = coco.Gathered()
     if captions is not None:
         yield from coco.gather(existing(captions), known)
-    pictures = Pictures(None if images is None else existing(images))
+    pictures = Pictures.at(images)
     seen = GivenIds()
 
     def row_of(fields: dict[str, str]) -> Row:
@@ -51,7 +51,6 @@ def read(
         return row(
             image=pictures.cell(f"COCO_val2014_{int(number):012d}.jpg"),
             image_id=number,
-            caption=texts[0] if texts else None,
             captions=texts,
             label_source="annotator",
             split=group(fields.get("split"), "split", known=("train", "val", "test")),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers import coco
-from equipoise.data.readers.files import existing, files_of, read_json
+from equipoise.data.readers.files import files_of, read_json
 from equipoise.data.readers.files.values import Pictures, RowError, box, brief, identifier
 from equipoise.data.schema import Rejected, Row
 
@@ -28,7 +28,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
     ``path``: the annotation file, or a folder with one. ``images``: the folder of COCO train2017 or val2017.
     """
     files = files_of(path, "coco_wholebody_*.json", "annotations/coco_wholebody_*.json")
-    pictures = Pictures(None if images is None else existing(images))
+    pictures = Pictures.at(images)
     for file in files:
         gathered = coco.Gathered()
         document = read_json(file)

@@ -36,7 +36,7 @@ def read(
     seen: set[tuple[str, str]] = set()
     length: list[int] = []
     stem = Path(path).stem
-    for file in _files(path):
+    for file in files_of(path, "*.csv", *(f"*{suffix}" for suffix in (*_TABS, *ARRAY_SUFFIXES))):
         if file.suffix.lower() in ARRAY_SUFFIXES:
             yield from _array_rows(file, model, stem, ids, seen, length)
         else:
@@ -56,10 +56,6 @@ def shape(
         first = first or row
     why = f"the first reason: {first.where}: {first.reason}" if first else "it has no line below the header"
     raise InputError(f"{path} holds no embedding that can be read in its first 1,000 lines; {why}")
-
-
-def _files(path: str | os.PathLike[str]) -> list[Path]:
-    return files_of(path, "*.csv", *(f"*{suffix}" for suffix in (*_TABS, *ARRAY_SUFFIXES)))
 
 
 def _check_header(file: Path, delimiter: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.files import existing, files_of, plain_lines, read_json
+from equipoise.data.readers.files import files_of, plain_lines, read_json
 from equipoise.data.readers.files.values import (
     GivenIds,
     Pictures,
@@ -38,7 +38,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
     ``flickr30k_images`` beside the file if it is there.
     """
     file = _annotations(path)
-    pictures = Pictures(_image_folder(file, images))
+    pictures = Pictures.at(images, file.with_name("flickr30k-images"), file.with_name("flickr30k_images"))
     if file.suffix == ".json":
         yield from _karpathy(file, pictures)
     else:
@@ -56,15 +56,6 @@ def _annotations(path: str | os.PathLike[str]) -> Path:
     return (own or files)[0]
 
 
-def _image_folder(file: Path, images: str | os.PathLike[str] | None) -> Path | None:
-    if images is not None:
-        return existing(images)
-    for name in ("flickr30k-images", "flickr30k_images"):
-        if (file.parent / name).is_dir():
-            return file.parent / name
-    return None
-
-
 def _karpathy(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
     document = read_json(file)
     if not isinstance(document, dict) or not isinstance(document.get("images"), list):
@@ -74,8 +65,7 @@ def _karpathy(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
         where = f"{file.name} images[{i}]"
         captions: list[str] = []
         yield from _captions(entry, where, captions)
-        shown = brief(entry) if isinstance(entry, dict) else None
-        yield attempt(where, _karpathy_row, entry, captions, pictures, shown=shown, seen=seen)
+        yield attempt(where, _karpathy_row, entry, captions, pictures, shown=entry, seen=seen)
 
 
 def _captions(entry: Any, where: str, captions: list[str]) -> Iterator[Rejected]:
@@ -97,7 +87,6 @@ def _karpathy_row(entry: Any, captions: list[str], pictures: Pictures) -> Row:
     return row(
         image=pictures.cell(*([f"{folder}/{name}"] if folder else []), name),
         image_id=stem,
-        caption=captions[0] if captions else None,
         captions=captions,
         split=optional_text(entry.get("split"), "split"),
     )
@@ -119,12 +108,7 @@ def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
     seen = GivenIds()
 
     def row_of(name: str, texts: list[str]) -> Row:
-        return row(
-            image=pictures.cell(name),
-            image_id=name.rpartition(".")[0] or name,
-            caption=texts[0],
-            captions=texts,
-        )
+        return row(image=pictures.cell(name), image_id=name.rpartition(".")[0] or name, captions=texts)
 
     for name, texts in captions.items():
         yield attempt(f"{file.name} image {name}", row_of, name, texts, seen=seen)

@@ -18,7 +18,7 @@ from typing import Any
 from equipoise.data.readers.files import csv_records, existing, json_lines
 from equipoise.data.readers.files.mapped import Mapped, kinds_of, mapped, mapped_row
 from equipoise.data.readers.files.records import ReaderShape, pairs, split_named
-from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, Pictures, attempt, brief, mapping, text
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, Pictures, attempt, mapping, text
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
@@ -43,7 +43,7 @@ def read(
                 yield record
             else:
                 where, fields = record
-                yield attempt(where, _row, fields, file, root, plan, listed, shown=_shown(fields), seen=seen)
+                yield attempt(where, _row, fields, file, root, plan, listed, shown=fields, seen=seen)
     for image in _images_below(root):
         if image not in listed:
             yield Rejected(str(image.relative_to(root)), "the image has no row in the metadata")
@@ -109,7 +109,3 @@ def _row(fields: Any, file: Path, root: Path, plan: Mapped, listed: set[Path]) -
     stem = str(inside.with_suffix("")).replace(os.sep, "/")
     split = split_named(inside.parts[0]) if len(inside.parts) > 1 else None
     return mapped_row(fields, plan, image=cell, image_id=stem, split=split)
-
-
-def _shown(fields: Any) -> dict[str, str]:
-    return brief(fields) if isinstance(fields, dict) else {}

@@ -71,11 +71,9 @@ def _row(values: dict[str, Any], place: str, i: int, allowed: tuple[str, ...], u
         raise RowError("the image has no flag; unflagged='keep' lets it stay")
     if flag is not None and flag not in allowed:
         raise RowError(f"the image is flagged {flag!r}; allow= names the flags that may stay")
-    caption = text(values["text"], "TEXT")
     return row(
+        captions=[text(values["text"], "TEXT")],
         image_id=_sample_id(values.get("sample_id")) or f"{place}-{i:09d}",
-        caption=caption,
-        captions=[caption],
         url=address(values["url"], "URL"),
         nsfw=flag,
         similarity=_optional_number(values.get("similarity"), "similarity"),

@@ -46,7 +46,7 @@ def read(
     ``path``: a MIAP file, or a folder with some. ``images``: a folder with ``<ImageID>.jpg``. ``labels``: the CSV of
     image labels, for ``objects``. ``names``: the CSV of class names; without it the labels stay codes.
     """
-    pictures = Pictures(None if images is None else existing(images))
+    pictures = Pictures.at(images)
     known: dict[str, str] = {}
     if names is not None:
         for record in csv_records(existing(names), header=("LabelName", "DisplayName")):

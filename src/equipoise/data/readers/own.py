@@ -23,7 +23,7 @@ from equipoise.data.readers.files.bands import bands_named, numbers_note
 from equipoise.data.readers.files.mapped import Mapped, kinds_of, mapped, mapped_row
 from equipoise.data.readers.files.parquet import class_names, parquet_records, schema_of
 from equipoise.data.readers.files.records import ReaderShape, split_named
-from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, OwnPictures, attempt, brief, mapping, plain
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, OwnPictures, attempt, mapping, plain_fields
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.formatting import delimiter_in
@@ -66,9 +66,8 @@ def read(
             yield record
         else:
             where, fields, base, split = record
-            shown = brief(fields) if isinstance(fields, dict) else {}
             pictures = OwnPictures(*_bases(images, base))
-            yield attempt(where, record_row, fields, plan, pictures, where, split, shown=shown, seen=seen)
+            yield attempt(where, record_row, fields, plan, pictures, where, split, shown=fields, seen=seen)
 
 
 def shape(
@@ -240,7 +239,7 @@ def _arrow_records(file: Path, split: str | None) -> Iterator[OwnRecord | Reject
             for batch in stream:
                 for start in range(0, batch.num_rows, 64):
                     for fields in batch.slice(start, 64).to_pylist():
-                        yield f"{file.name} row {number}", _with_names(fields, names), file.parent, split
+                        yield f"{file.name} row {number}", plain_fields(fields, names), file.parent, split
                         number += 1
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read: {str(error).splitlines()[0]}; save the dataset again") from None
@@ -254,7 +253,7 @@ def _parquet_records(file: Path, split: str | None) -> Iterator[OwnRecord | Reje
             yield record
         else:
             _, number, fields = record
-            yield f"{file.name} row {number}", _with_names(fields, names), file.parent, split
+            yield f"{file.name} row {number}", plain_fields(fields, names), file.parent, split
 
 
 def _listed_records(file: Path, split: str | None) -> Iterator[OwnRecord | Rejected]:
@@ -265,13 +264,3 @@ def _listed_records(file: Path, split: str | None) -> Iterator[OwnRecord | Rejec
         raise InputError(f"{file} is no JSON list with one object per image{hint}")
     for number, fields in enumerate(listed):
         yield f"{file.name} entry {number}", fields, file.parent, split
-
-
-def _with_names(fields: dict[str, Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
-    """The fields of a row of Arrow as JSON has them, with the names of classes instead of their numbers."""
-    fields = {name: plain(value) for name, value in fields.items()}
-    for column, known in names.items():
-        value = fields.get(column)
-        if isinstance(value, int):
-            fields[column] = known[value] if 0 <= value < len(known) else None
-    return fields

@@ -100,7 +100,7 @@ def read(
         raise InputError(f"no column of {path} is known; say which is which with columns='image=...,caption=...'")
     schema = schema_of(files)
     names = class_names(schema)
-    kinds = {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
+    kinds = _further(schema, plan)
     labels = ReaderShape().with_labels(_label_counts(files, plan))
     seen = GivenIds()
     for record in parquet_records(files, wanted):
@@ -115,19 +115,13 @@ def read(
 def shape(path: str | os.PathLike[str], **options: Any) -> ReaderShape:
     """The axes and further columns of the rows that :func:`read` gives with the same options."""
     files = parquet_files(path)
-    plan = _plan(
-        files,
-        options.get("preset"),
-        options.get("columns"),
-        options.get("axes", ()),
-        options.get("extra", ()),
-        options.get("label_source"),
-    )
-    schema = schema_of(files)
-    columns = ReaderShape(
-        plan.axes, {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
-    )
-    return columns.with_labels(_label_counts(files, plan))
+    plan = _plan(files, **options)
+    return ReaderShape(plan.axes, _further(schema_of(files), plan)).with_labels(_label_counts(files, plan))
+
+
+def _further(schema: Any, plan: ColumnMap) -> dict[str, str]:
+    """The further columns that are there, with their types."""
+    return {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
 
 
 def _label_counts(files: list[Path], plan: ColumnMap) -> dict[str, Counter[Any]]:
@@ -145,11 +139,11 @@ def _label_counts(files: list[Path], plan: ColumnMap) -> dict[str, Counter[Any]]
 
 def _plan(
     files: list[Path],
-    preset: str | None,
-    columns: str | Mapping[str, str] | None,
-    axes: str | Iterable[str],
-    extra: str | Iterable[str],
-    label_source: str | None,
+    preset: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    axes: str | Iterable[str] = (),
+    extra: str | Iterable[str] = (),
+    label_source: str | None = None,
 ) -> ColumnMap:
     if preset is not None:
         if preset not in PRESETS:
@@ -159,7 +153,8 @@ def _plan(
             if value:
                 raise InputError(f"{option}= was given beside preset={preset!r}, which says it already; leave one out")
         return PRESETS[preset]
-    there = schema_of(files).names
+    schema = schema_of(files)
+    there = schema.names
     given = pairs(columns, "columns") if columns is not None else {}
     groups = name_list(axes, "axes")
     known = {name: name for name in (*_OURS, *groups) if name in there} | given
@@ -175,7 +170,6 @@ def _plan(
     for axis in groups:
         if axis not in known:
             raise InputError(f"axes names {axis!r}, but no column is that axis; add columns='{axis}=...'")
-    schema = schema_of(files)
     named = class_names(schema)
     for axis in groups:
         kind = type_text(schema.field(known[axis]).type)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers.files import existing, files_of, plain_lines, read_json
-from equipoise.data.readers.files.values import Pictures, RowError, address, attempt, brief, group, mapping, row, text
+from equipoise.data.readers.files.values import Pictures, RowError, address, attempt, group, mapping, row, text
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
@@ -47,13 +47,13 @@ def read(
     texts: dict[str, dict[str, str]] = {}
     if texts_file is not None:
         yield from _read_texts(texts_file, texts)
-    pictures = Pictures(None if images is None else existing(images))
+    pictures = Pictures.at(images)
     for number, line in plain_lines(file):
         if isinstance(line, Rejected):
             yield line
         else:
             where = f"{file.name} line {number}"
-            yield attempt(where, _row, line, number - 1, pictures, texts, shown=brief({"line": line}))
+            yield attempt(where, _row, line, number - 1, pictures, texts, shown={"line": line})
 
 
 def _row(line: str, index: int, pictures: Pictures, texts: Mapping[str, Mapping[str, str]]) -> Row:

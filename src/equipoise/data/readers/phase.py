@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from equipoise.data.people import agreed, person
@@ -82,19 +81,11 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
         document = read_json(file)
         if not isinstance(document, dict):
             raise InputError(f"{file} is not a PHASE file; a JSON object from image to annotations is expected")
-        pictures = Pictures(_image_folder(file, split, images))
+        folders = (f"images/{split}", "phase_images", split) if split else ()
+        pictures = Pictures.at(images, *(root / name for root in (file.parent, file.parent.parent) for name in folders))
         for name, entry in document.items():
-            yield attempt(f"{file.name} {_shown(name)}", _row, name, entry, split, pictures, seen=seen)
-
-
-def _image_folder(file: Path, split: str | None, images: str | os.PathLike[str] | None) -> Path | None:
-    if images is not None:
-        return existing(images)
-    for root in (file.parent, file.parent.parent):
-        for candidate in (root / "images" / (split or ""), root / "phase_images", root / (split or "images")):
-            if split and candidate.is_dir():
-                return candidate
-    return None
+            shown = name[:60].encode("utf-8", "replace").decode()
+            yield attempt(f"{file.name} {shown}", _row, name, entry, split, pictures, seen=seen)
 
 
 def _row(name: str, entry: Any, split: str | None, pictures: Pictures) -> Row:
@@ -106,7 +97,6 @@ def _row(name: str, entry: Any, split: str | None, pictures: Pictures) -> Row:
     return row(
         image=pictures.any_suffix(name),
         image_id=name,
-        caption=caption,
         captions=[caption] if caption else [],
         label_source="annotator",
         split=split,
@@ -146,7 +136,3 @@ def _voted(answers: list[str | None]) -> str | None:
         return None
     label, votes = Counter(answers).most_common(1)[0]
     return label if 2 * votes > len(answers) else None
-
-
-def _shown(name: str) -> str:
-    return name[:60].encode("utf-8", "replace").decode()

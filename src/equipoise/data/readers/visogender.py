@@ -38,7 +38,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
     files = [start] if start.is_file() else [f for f in sorted(start.rglob("*.tsv")) if "IDX" in _columns(f)]
     if not files:
         raise InputError(f"{start} has no TSV file with a column 'IDX'; give VisoGender's data folder")
-    pictures = Pictures(None if images is None else existing(images))
+    pictures = Pictures.at(images)
     seen = GivenIds()
     for file in files:
         columns = _columns(file)

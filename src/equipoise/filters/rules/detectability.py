@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Flags, Floats
 from equipoise.errors import InputError
+from equipoise.filters.bias_strata import share_varied
 from equipoise.filters.protocol import FilterVerdict, below, whole_sets
 from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.exchange import LEAST_VARYING, share_mixed
+from equipoise.measure.stats.exchange import LEAST_VARYING
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.templates.persons import detectability_prompts
 from equipoise.text.templates.places import with_subject
@@ -110,7 +111,8 @@ class Detectability:
     def _axes(self, remaining: RemainingImages) -> tuple[str, ...]:
         if self.axes:
             return self.axes
-        varied = [a for a in remaining.axes if _varies(remaining.column(a), remaining.sets)]
+        # a tenth of the sets or more: sets are made so, and no wrong label does it
+        varied = [a for a in remaining.axes if share_varied(remaining.column(a), remaining.sets) >= LEAST_VARYING]
         if not varied:
             raise InputError("no axis varies within a set; name the axes whose groups must be seen")
         return tuple(varied)
@@ -233,12 +235,6 @@ def recognised_share(hit: Flags, sets: NDArray[np.int64], chance: float) -> Esti
         share = share_estimate(values[first], null_value=chance, alternative="greater", notes=note)
         return replace(share, n=len(values))
     return share_estimate(values, clusters=sets, null_value=chance, alternative="greater")
-
-
-def _varies(groups: pd.Series[Any], sets: NDArray[np.int64]) -> bool:
-    """Whether the groups differ inside a tenth of the sets or more: sets are made so, and no wrong label does it."""
-    labels = pd.factorize(groups)[0]
-    return share_mixed(labels[labels >= 0], sets[labels >= 0]) >= LEAST_VARYING
 
 
 def _rows(seen: ZeroShotLabels, axis: str, remaining: RemainingImages) -> list[dict[str, Any]]:

@@ -150,7 +150,7 @@ class Quality:
                     verdict.notes.append(f"no {metric.upper()} by {axis}: {error}")
 
     def _drawn(self, groups: Groups, seed: int) -> tuple[Any, Any, Any]:
-        first, second, owner = [], [], []
+        first, second, owner = ([np.zeros(0, dtype=kind)] for kind in (np.int64, np.int64, np.int32))
         for g in range(groups.n_groups):
             rows = np.flatnonzero(groups.labels == g)
             if len(rows) >= 2:
@@ -158,8 +158,6 @@ class Quality:
                 first.append(pairs[:, 0])
                 second.append(pairs[:, 1])
                 owner.append(np.full(len(pairs), g, dtype=np.int32))
-        if not first:
-            return np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0, dtype=np.int32)
         return np.concatenate(first), np.concatenate(second), np.concatenate(owner)
 
 

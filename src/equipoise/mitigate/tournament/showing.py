@@ -69,12 +69,9 @@ def _why(row: TournamentRow) -> str:
 
 
 def _strength(row: TournamentRow) -> str:
-    settings = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in _own(row)]
+    own = [(name, value) for name, value in row.strength.items() if name != "variant"]
+    settings = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in own]
     return ", ".join(settings) or NOTHING
-
-
-def _own(row: TournamentRow) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in row.strength.items() if name != "variant"]
 
 
 def _shown(key: tuple[str, str, str], cell: TournamentCell | None) -> str:

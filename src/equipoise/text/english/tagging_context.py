@@ -79,13 +79,13 @@ def word_tags(word: str) -> tuple[str, ...]:
     if word in ING_NOUNS or (word.endswith("s") and word[:-1] in ING_NOUNS):
         return (NOUN, VERB) if kinds & {"ing"} else (NOUN,)
     if kinds:
-        return _of_verb(word, kinds)
+        return _of_verb(kinds)
     if "-" in word:
         return _of_hyphenated(word)
     return _of_ending(word)
 
 
-def _of_verb(word: str, kinds: frozenset[str]) -> tuple[str, ...]:
+def _of_verb(kinds: frozenset[str]) -> tuple[str, ...]:
     if "ing" in kinds:
         return (VERB, ADJECTIVE, NOUN)
     if kinds == {"past"}:
@@ -162,7 +162,7 @@ def tag_at(i: int, words: Sequence[str], tags: Sequence[str]) -> str:
     if word.endswith("ing") and "base" not in kinds:
         return _ing(i, words, tags)
     if known == (VERB, ADJECTIVE):
-        return _participle(i, words, tags)
+        return _participle(i, words)
     return _noun_or_verb(i, words, tags, kinds)
 
 
@@ -271,9 +271,8 @@ def _ing(i: int, words: Sequence[str], tags: Sequence[str]) -> str:
     return VERB
 
 
-def _participle(i: int, words: Sequence[str], tags: Sequence[str]) -> str:
-    before, after = _word(words, i - 1), _word(words, i + 1)
-    j = i + 1
+def _participle(i: int, words: Sequence[str]) -> str:
+    before, j = _word(words, i - 1), i + 1
     while _word(words, j) in ("and", "or") and word_tags(_word(words, j + 1) or "the")[0] in (VERB, ADJECTIVE):
         j += 2
     after = _word(words, j)

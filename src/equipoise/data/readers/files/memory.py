@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from equipoise.data.images import encode
-from equipoise.data.readers.files.values import plain
+from equipoise.data.readers.files.values import plain, plain_fields
 from equipoise.errors import InputError
 
 
@@ -36,11 +36,7 @@ def records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
         for number, fields in enumerate(data):
             if not isinstance(fields, Mapping):
                 raise InputError(f"row {number} is {type(fields).__name__}; a mapping from column to value is expected")
-            values = {str(name): plain(value) for name, value in fields.items()}
-            for name, known in names.items():
-                if isinstance(values.get(name), int):
-                    values[name] = known[values[name]] if 0 <= values[name] < len(known) else None
-            yield values
+            yield plain_fields(fields, names)
 
     return of_rows
 

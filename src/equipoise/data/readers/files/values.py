@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.data.images import encode
+from equipoise.data.readers.files import existing
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.text.labels import label_text, means_unknown
@@ -35,12 +37,13 @@ def attempt(
     where: str,
     build: Callable[..., Row],
     *args: Any,
-    shown: Mapping[str, Any] | None = None,
+    shown: Any = None,
     seen: GivenIds | None = None,
 ) -> Row | Rejected:
     """The row that ``build(*args)`` makes, or a Rejected with the reason it gives.
 
-    With ``seen``, a row whose ``image_id`` an earlier row has is rejected.
+    ``shown`` is what is kept of the record beside the reason, in short, if it is a mapping. With ``seen``, a row whose
+    ``image_id`` an earlier row has is rejected.
 
     >>> attempt("line 3", lambda caption: {"caption": text(caption, "caption")}, " ")
     Rejected(where='line 3', reason='the caption is empty', row={})
@@ -51,7 +54,7 @@ def attempt(
             seen.new(row["image_id"])
         return row
     except (RowError, InputError) as error:
-        return Rejected(where[:200], str(error), brief(shown or {}))
+        return Rejected(where[:200], str(error), brief(shown) if isinstance(shown, Mapping) else {})
 
 
 def brief(values: Mapping[str, Any]) -> dict[str, str]:
@@ -60,7 +63,7 @@ def brief(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def row(**columns: Any) -> Row:
-    """A row with the columns that every reader gives; what is not named is null.
+    """A row with the columns that every reader gives; what is not named is null, and the caption the first of several.
 
     >>> sorted(k for k, v in row(image_id="7").items() if v is None)
     ['caption', 'image', 'label_source', 'split', 'subject']
@@ -68,7 +71,7 @@ def row(**columns: Any) -> Row:
     base: Row = {
         "image": None,
         "image_id": None,
-        "caption": None,
+        "caption": next(iter(columns.get("captions", ())), None),
         "captions": [],
         "subject": None,
         "label_source": None,
@@ -184,6 +187,16 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
+def plain_fields(fields: Mapping[Any, Any], classes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The cells of a row, each as :func:`plain` has it, with the names of ``classes`` instead of their numbers."""
+    values = {str(name): plain(value) for name, value in fields.items()}
+    for column, known in classes.items():
+        value = values.get(column)
+        if isinstance(value, int):
+            values[column] = known[value] if 0 <= value < len(known) else None
+    return values
+
+
 def mapping(value: Any, name: str) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
@@ -261,6 +274,13 @@ class Pictures:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+
+    @classmethod
+    def at(cls, images: str | os.PathLike[str] | None, *places: Path) -> Pictures:
+        """Those in the folder ``images``; where none is named, in the first of ``places`` that is there, if any."""
+        if images is not None:
+            return cls(existing(images))
+        return cls(next((place for place in places if place.is_dir()), None))
 
     def cell(self, *names: str) -> dict[str, Any] | None:
         """The image cell of the first of ``names`` that exists below the folder; none is a RowError."""

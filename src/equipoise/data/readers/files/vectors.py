@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,9 +53,9 @@ def named_vectors(path: str | os.PathLike[str], ids: str | os.PathLike[str] | No
     elif suffix == ".safetensors":
         yield from _with_ids(_tensors(file), file, ids)
     elif suffix == ".parquet":
-        yield from _of_parquet(file)
+        yield _gathered(file, _of_parquet(file))
     elif suffix in (".jsonl", ".ndjson"):
-        yield from _of_lines(file)
+        yield _gathered(file, _of_lines(file))
     else:
         known = ", ".join((".csv", ".tsv", *ARRAY_SUFFIXES))
         raise InputError(f"{file}: vectors are read from files that end in {known}; save them as one, such as {_SAVE}")
@@ -191,7 +191,11 @@ def _tensor(data: NDArray[np.uint8], about: Mapping[str, Any]) -> NDArray[Any]:
     return (raw.astype(np.uint32) << 16).view(np.float32) if about["dtype"] == "BF16" else raw
 
 
-def _of_parquet(file: Path) -> Iterator[Named]:
+Told = tuple[str, Any, Any, Mapping[str, Any]]
+"""Where a record stands, its name, its vector, and all its fields."""
+
+
+def _of_parquet(file: Path) -> Iterator[Told]:
     import pyarrow as pa
 
     from equipoise.data.readers.files.parquet import parquet_records, schema_of
@@ -214,18 +218,15 @@ def _of_parquet(file: Path) -> Iterator[Named]:
         raise InputError(
             f"{file} has no column of names and vectors (id, vector); its columns are: {', '.join(schema.names)[:200]}"
         )
-    found = _Found(file)
     for record in parquet_records([file], [key, *columns, *([MODEL] if MODEL in schema.names else [])]):
         if isinstance(record, Rejected):
             raise InputError(f"{file}: {record.where}: {record.reason}")
         _, number, values = record
         vector = values[columns[0]] if lists else [values[name] for name in columns]
-        found.add(f"row {number}", values[key], vector, values)
-    yield found.named()
+        yield f"row {number}", values[key], vector, values
 
 
-def _of_lines(file: Path) -> Iterator[Named]:
-    found = _Found(file)
+def _of_lines(file: Path) -> Iterator[Told]:
     for record in json_lines(file):
         if isinstance(record, Rejected):
             raise InputError(f"{file}: {record.where}: {record.reason}")
@@ -235,34 +236,24 @@ def _of_lines(file: Path) -> Iterator[Named]:
         vector = next((name for name in VECTOR_NAMES if name in fields), None)
         if key is None or vector is None:
             raise InputError(f'{file}: {where} is not of the form {{"id": "...", "vector": [0.1, ...]}}')
-        found.add(where, fields[key], fields[vector], fields)
-    yield found.named()
+        yield where, fields[key], fields[vector], fields
 
 
-class _Found:
-    """What was read of a file that has a record for each vector."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._names: list[str] = []
-        self._rows: list[Any] = []
-        self._models: list[str | None] = []
-        self._tells_models = False
-
-    def add(self, where: str, name: Any, vector: Any, fields: Mapping[str, Any]) -> None:
-        """Take the vector of one record; a record without a name is refused."""
+def _gathered(file: Path, records: Iterable[Told]) -> Named:
+    """All records of a file as one part; a record without a name is refused."""
+    names: list[str] = []
+    rows: list[Any] = []
+    models: list[str | None] = []
+    tells_models = False
+    for where, name, vector, fields in records:
         if name is None or not str(name).strip():
-            raise InputError(f"{self._file}: {where} has no id; give each vector an id, or leave the row out")
+            raise InputError(f"{file}: {where} has no id; give each vector an id, or leave the row out")
         model = fields.get(MODEL)
-        self._names.append(str(name))
-        self._rows.append(vector)
-        self._models.append(None if model is None else str(model))
-        self._tells_models |= MODEL in fields
-
-    def named(self) -> Named:
-        """All of it as one part."""
-        matrix = _matrix(self._rows, self._names, self._file)
-        return Named(self._names, matrix, self._models if self._tells_models else None)
+        names.append(str(name))
+        rows.append(vector)
+        models.append(None if model is None else str(model))
+        tells_models |= MODEL in fields
+    return Named(names, _matrix(rows, names, file), models if tells_models else None)
 
 
 def _matrix(rows: list[Any], names: list[str], file: Path) -> NDArray[Any]:
