@@ -41,7 +41,6 @@ def _shares(counts: Floats) -> Floats:
     summary="How much further words lean to the group they lean to already.",
     citation="Zhao et al., Men Also Like Shopping, EMNLP 2017; for captions: LIC, CVPR 2022",
     formula="1 / L sum of (b hat - b) over pairs with b(a, l) > 1 / A; b = c(a, l) / sum_a c(a, l)",
-    range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="above 0: amplified",
     better="lower",

@@ -131,7 +131,6 @@ def error_flags(
     citation="Hendricks et al., Women also Snowboard (Burns), ECCV 2018",
     formula="wrong / all (burns_all), wrong / decided (burns_decided), any other group named / all "
     "(any_opposite, libra)",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="lower is better; the gap between groups is the bias",
     better="lower",
@@ -251,7 +250,6 @@ def _silence(mentions: Mentions) -> tuple[str, ...]:
     summary="Share of captions that name no group.",
     citation="Equipoise",
     formula="captions without a group word / captions",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="neither: it says how far Error and Ratio reach",
     chance="none: a rate; its gap between groups has one (score_gap)",

@@ -50,7 +50,6 @@ def average_precision(scores: ArrayLike, truth: ArrayLike) -> float:
     summary="Mean over labels of the average precision of a classifier's scores.",
     citation="Everingham et al., The PASCAL Visual Object Classes Challenge, IJCV 2010",
     formula="1 / L sum over labels of sum_i (R_i - R_(i-1)) P_i",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher: better; it is quality, not bias",
     better="higher",

@@ -189,7 +189,6 @@ def _effect_size(gaps: Floats) -> float | None:
     citation="Equipoise",
     formula="mean over subjects of |mean over its sets of s(a) - s(b)|",
     range="[0, inf)",
-    direction="lower is better",
     better="lower",
     alternative="greater",
     chance="above 0 from noise alone; signs of sets flipped",

@@ -60,7 +60,6 @@ def recall_at_k(ranks: ArrayLike, k: int) -> FloatArray:
     summary="Recall@K of the queries about each group, and the gap.",
     citation="Garcia et al., Uncurated Image-Text Datasets (PHASE), CVPR 2023",
     formula="share of a group's queries whose target is among the top K; gap = highest - lowest",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher is better; the gap should be 0",
     better="higher",
