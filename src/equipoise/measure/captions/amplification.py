@@ -18,7 +18,7 @@ from equipoise.measure.captions.counts import Amplification, TwoSides, moved_int
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 
 
 def bias_terms(reference: Floats, predicted: Floats) -> tuple[Floats, Floats, Floats]:
@@ -94,20 +94,16 @@ def ba(
         h = rng.multinomial(int(said[item].sum()), shares[item] if said[item].any() else chance, size=draws)
         spread += bias_terms(b.astype(float), h.astype(float))[2].sum(axis=1) / len(truth)
     low, high, why = moved_interval(value, spread, level, least=-1.0, most=1.0)
-    tests = p_values(value, null, alternative="two-sided", rng=rng)
     estimate = Estimate(
         value,
         low,
         high,
-        null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)) if draws > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
         n=int(said.sum()),
         n_groups=truth.shape[1],
         notes=(f"{len(truth)} items; counts taken as independent", *_never(said), *why),
         level=level,
     )
+    estimate = with_chance(estimate, null, alternative="two-sided", rng=rng)
     return Amplification(estimate, bias_table(truth, said, items, names))
 
 

@@ -29,7 +29,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import placements
 from equipoise.pace import steps
 
@@ -383,18 +383,5 @@ def _result(
 
 
 def _with_null(result: Probe, null: Floats) -> Probe:
-    def tested(estimate: Estimate, draws: Floats) -> Estimate:
-        tests = p_values(estimate.value, draws)
-        return replace(
-            estimate,
-            null_mean=float(draws.mean()),
-            null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
-            p_value=tests.value,
-            p_randomised=tests.randomised,
-        )
-
-    return replace(
-        result,
-        auc=tested(result.auc, null[:, 0]),
-        balanced_accuracy=tested(result.balanced_accuracy, null[:, 1]),
-    )
+    auc, accuracy = with_chance(result.auc, null[:, 0]), with_chance(result.balanced_accuracy, null[:, 1])
+    return replace(result, auc=auc, balanced_accuracy=accuracy)
