@@ -90,7 +90,7 @@ def mean_average_precision(
     rng = np.random.default_rng(seed)
     resampled = np.concatenate(
         [
-            _mean_over([ranking.areas(truth_of[None], block.astype(np.float64)) for ranking, truth_of in ranked])
+            _mean_over([ranking.areas(truth_of[None], block) for ranking, truth_of in ranked])
             for block in resampling_weights(n, as_count(replicates, "replicates"), rng)
         ]
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_keys, chosen, row_blocks, same_width, unit_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
@@ -74,7 +74,7 @@ def person_preference(
     else:
         rival = to_groups.max(axis=1)
         chance = 1 / (groups.n_groups + 1)
-    inside = clusters is not None and _several_groups_each(groups, np.asarray(clusters))
+    inside = clusters is not None and _several_groups_each(groups, as_keys(clusters, "clusters", len(groups)))
     return group_means(
         (to_person > rival + COSINE_TIE).astype(np.float64),
         groups,
@@ -90,8 +90,6 @@ def person_preference(
 
 def _several_groups_each(groups: Groups, clusters: NDArray[Any]) -> bool:
     """Whether most clusters hold images of two groups; an image of undefined group belongs to none."""
-    if clusters.shape != (len(groups),):
-        raise InputError(f"clusters has shape {clusters.shape} for {len(groups)} images; give one key per image")
     return mostly_mixed(groups.labels[groups.defined], clusters[groups.defined])
 
 

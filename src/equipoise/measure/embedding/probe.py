@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.arrays import Floats, as_count, as_keys, as_matrix, chosen
 from equipoise.measure.embedding.probe_error import (
     deleted_blocks,
     held_out_variance,
@@ -222,12 +222,7 @@ def _kept_rows(
 
 
 def _keys(keys: Any, name: str, kept: NDArray[np.bool_]) -> NDArray[Any] | None:
-    if keys is None:
-        return None
-    given = np.asarray(keys)
-    if given.shape != kept.shape:
-        raise InputError(f"{name} has shape {given.shape} for {len(kept)} items; give one key per item")
-    return given[kept]
+    return None if keys is None else as_keys(keys, name, len(kept), "item")[kept]
 
 
 def _splits(

@@ -236,15 +236,14 @@ def _resampled(
         names, codes = np.unique(sets, return_inverse=True)
         parts = [cluster_sums(rows[labels == g], codes[labels == g]) for g in range(n_groups)]
         places = [np.unique(codes[labels == g]) for g in range(n_groups)]
-        for block in resampling_weights(len(names), replicates, rng):
-            weights = block.astype(np.float64)
+        for weights in resampling_weights(len(names), replicates, rng):
             yield np.stack([_weighted(weights[:, at], part) for at, part in zip(places, parts, strict=True)], axis=1)
         return
     columns = []
     for g in range(n_groups):
         members = cluster_sums(rows[labels == g])
         blocks = resampling_weights(len(members.sizes), replicates, rng)
-        columns.append(np.concatenate([_weighted(block.astype(np.float64), members) for block in blocks]))
+        columns.append(np.concatenate([_weighted(block, members) for block in blocks]))
     yield np.stack(columns, axis=1)
 
 

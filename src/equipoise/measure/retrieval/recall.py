@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
+from equipoise.measure.arrays import as_keys
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval, no_null, of_sources
@@ -282,7 +283,7 @@ def _interval(
     if 2 * 0.5**units > 1 - level:
         return None, None, (no_interval(f"{units} independent units are too few for one of {level:.0%}"),)
     blocks = resampling_weights(units, draws, rng, chunk=CELLS)
-    drawn = np.concatenate([statistic(values, block[:, keys].astype(np.float64)) for block in blocks])
+    drawn = np.concatenate([statistic(values, block[:, keys]) for block in blocks])
     low, high = np.quantile(drawn, (0.5 - level / 2, 0.5 + level / 2))
     if low == high:
         return None, None, (no_interval(f"the draws of {units} independent units all give {low:g}"),)
@@ -312,9 +313,7 @@ class _Sorted:
         sources: ArrayLike | None,
         shuffle_within: ArrayLike | None,
     ) -> _Sorted:
-        keys = np.arange(len(values)) if clusters is None else np.asarray(clusters)
-        if keys.shape != (len(values),):
-            raise InputError(f"clusters has shape {keys.shape} for {len(values)} values; give one key per value")
+        keys = np.arange(len(values)) if clusters is None else as_keys(clusters, "clusters", len(values), "value")
         order = np.argsort(values, kind="stable")
         order = order[groups.defined[order]]
         if order.size == 0:

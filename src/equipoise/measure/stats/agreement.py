@@ -166,7 +166,7 @@ def krippendorff_alpha(
     value = float(_alphas(np.ones((1, len(counts))), counts, scale)[0])
     rng = np.random.default_rng(seed)
     blocks = resampling_weights(len(counts), as_count(replicates, "replicates"), rng)
-    draws = np.concatenate([_alphas(block.astype(np.float64), counts, scale) for block in blocks])
+    draws = np.concatenate([_alphas(block, counts, scale) for block in blocks])
     dropped = {"items with fewer than two answers": int((~usable).sum())}
     return _estimate(value, draws, len(counts), dropped, level)
 
