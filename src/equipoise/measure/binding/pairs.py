@@ -166,7 +166,7 @@ def sampled_pairs(
             left, right = expected, unexpected
             if pairing == "random":
                 left, right = rng.permutation(expected), rng.permutation(unexpected)
-            choice = _choice(values[left[:size]] - values[right[:size]], variant)
+            choice = choices(values[left[:size]] - values[right[:size]], variant)
             wins = -choice if caption == "unexpected" else choice
             outcomes[repeat] = np.where(wins == 0, worth, (wins > 0).astype(np.float64))
         means[activity] = outcomes.mean(axis=1)
@@ -196,7 +196,12 @@ def rounded_choice(gap: Any) -> Floats:
     return np.asarray(np.sign(share - 0.5))
 
 
-def _choice(gap: Floats, variant: str) -> Floats:
+def choices(gap: Floats, variant: str) -> Floats:
+    """1, 0 or -1: which of two cosines wins by their ``gap``; of the ``variant`` "raw" exactly, else rounded.
+
+    >>> choices(np.array([0.001, -0.5]), "raw").tolist()
+    [1.0, -1.0]
+    """
     if variant == "round3":
         return rounded_choice(gap)
     return np.asarray(np.where(np.abs(gap) <= COSINE_TIE, 0.0, np.sign(gap)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_matrix, as_vector, chosen, row_blocks
-from equipoise.measure.binding.pairs import rounded_choice
+from equipoise.measure.binding.pairs import choices
 from equipoise.measure.binding.scenes import ALL, SCENARIOS, ByActivity, Scenes, over_activities
 from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
@@ -78,12 +78,8 @@ def text_encoder_bias(
     if len(names) != len(expected):
         raise InputError(f"categories has {len(names)} entries for {len(expected)} activities")
     margins = expected - unexpected
-    if variant == "round3":
-        choice = rounded_choice(margins)
-        values, chance = (choice > 0).astype(np.float64), None
-    else:
-        choice = np.where(np.abs(margins) <= COSINE_TIE, 0.0, np.sign(margins))
-        values, chance = (choice + 1) / 2, 0.5
+    choice = choices(margins, variant)
+    values, chance = ((choice + 1) / 2, 0.5) if variant == "raw" else ((choice > 0).astype(np.float64), None)
     by_category = {
         name: share_estimate(
             values if name == ALL else values[names == name],

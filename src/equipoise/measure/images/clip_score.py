@@ -198,16 +198,10 @@ def directional_similarity(
     >>> directional_similarity(a, b, a, b).values.round(6).tolist()
     [1.0]
     """
-    sides = [
-        unit_rows(values, name)
-        for values, name in (
-            (images_from, "images_from"),
-            (images_to, "images_to"),
-            (texts_from, "texts_from"),
-            (texts_to, "texts_to"),
-        )
-    ]
-    for side, name in zip(sides[1:], ("images_to", "texts_from", "texts_to"), strict=True):
+    names = ("images_from", "images_to", "texts_from", "texts_to")
+    given = (images_from, images_to, texts_from, texts_to)
+    sides = [unit_rows(values, name) for values, name in zip(given, names, strict=True)]
+    for side, name in zip(sides[1:], names[1:], strict=True):
         same_length(sides[0], "images_from", side, name)
         same_width(sides[0], "images_from", side, name)
     moved, asked = sides[1] - sides[0], sides[3] - sides[2]
