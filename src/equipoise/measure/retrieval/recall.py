@@ -22,7 +22,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import keys_of, shuffled_labels
 from equipoise.measure.stats.group_range import ends_of, mover_bounds, range_interval, size_of
 from equipoise.measure.stats.laws import t_quantile
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 from equipoise.pace import steps
 
@@ -235,30 +235,20 @@ def gap_by_group(
     if high == low:
         low = 1
     null = data.shuffled_gaps(statistic, kept, draws, rng)
-    gap = float(observed[high] - observed[low])
-    p = p_values(gap, null, rng=rng)
     dropped = {"query of an undefined group": groups.n_undefined}
     dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
     without = [no_interval(f"{name} has none") for name in names if by_group[name].ci_low is None]
     interval = NOTHING if without else data.gap_interval(statistic, kept, list(by_group.values()), level)
-    return GroupGap(
-        by_group,
-        Estimate(
-            gap,
-            *interval,
-            null_mean=float(null.mean()),
-            null_sd=float(null.std()),
-            p_value=p.value,
-            p_randomised=p.randomised,
-            n=int(counts.sum()),
-            n_groups=len(kept),
-            dropped=dropped,
-            notes=(minus(names[high], names[low]), *of_sources(data.sources), *without),
-            level=level,
-        ),
-        names[high],
-        names[low],
+    gap = Estimate(
+        float(observed[high] - observed[low]),
+        *interval,
+        n=int(counts.sum()),
+        n_groups=len(kept),
+        dropped=dropped,
+        notes=(minus(names[high], names[low]), *of_sources(data.sources), *without),
+        level=level,
     )
+    return GroupGap(by_group, with_chance(gap, null, ddof=0, rng=rng), names[high], names[low])
 
 
 def _interval(

@@ -80,12 +80,13 @@ def with_chance(
     draws: FloatArray,
     *,
     mean: float | None = None,
+    ddof: int = 1,
     alternative: Alternative = "greater",
     rng: np.random.Generator | int | None = 0,
 ) -> Estimate:
     """The estimate with the chance level and the p-values that ``draws`` (R,) of its null give.
 
-    ``mean`` is that of the null where it is known exactly. A single draw has no spread.
+    ``mean`` is that of the null where it is known exactly. The spread divides by R - ``ddof``; there is none at 0.
 
     >>> with_chance(Estimate(3.0, n=4), np.array([1.0, 2.0, 3.0]))
     3 chance 2 ± 1, excess +1, p = 0.5, n = 4
@@ -94,7 +95,7 @@ def with_chance(
     return replace(
         estimate,
         null_mean=float(draws.mean()) if mean is None else mean,
-        null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
+        null_sd=float(draws.std(ddof=ddof)) if len(draws) > ddof else None,
         p_value=tests.value,
         p_randomised=tests.randomised,
     )
