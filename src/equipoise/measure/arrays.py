@@ -108,6 +108,20 @@ def same_width(first: Floats, first_name: str, second: Floats, second_name: str)
     return n
 
 
+def as_keys(values: Any, name: str, n: int, of: str = "image") -> NDArray[Any]:
+    """``values`` as an array with one key for each of ``n`` things, or an error that names ``name``.
+
+    >>> as_keys(["a", "b"], "clusters", 3)
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: clusters has shape (2,) for 3 images; give one key per image
+    """
+    keys = np.asarray(values)
+    if keys.shape != (n,):
+        raise InputError(f"{name} has shape {keys.shape} for {n} {of}s; give one key per {of}")
+    return keys
+
+
 def as_count(value: Any, name: str, *, least: int = 1) -> int:
     """``value`` as a whole number of at least ``least``.
 

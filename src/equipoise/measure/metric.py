@@ -292,6 +292,7 @@ def metric(name: str, *, takes: str, **about: Any) -> Callable[[F], F]:
 
     Metrics of ranked lists are called with (counts, desired), (M, G) each, if they take ``counts``, or (ranked,
     desired), (M, K) labels of the first K and (M, G), if they take ``ranked``; they return (M,) or, per group, (M, G).
+    Finite ``bounds`` say the ``range``, and ``better`` the ``direction`` ("lower is better"), where these are left out.
 
     >>> @metric(
     ...     "first_share", takes="counts", summary="Share of the first group.", citation="nobody", formula="n_1 / K",
@@ -306,7 +307,7 @@ def metric(name: str, *, takes: str, **about: Any) -> Callable[[F], F]:
 
     def registered(function: F) -> F:
         target = f"{function.__module__}:{function.__qualname__}"
-        METRICS.add(_complete(Metric(name, takes=takes, target=target, function=function, **about)))
+        METRICS.add(_complete(Metric(name, takes=takes, target=target, function=function, **_with_told(about))))
         return function
 
     return registered
@@ -314,7 +315,22 @@ def metric(name: str, *, takes: str, **about: Any) -> Callable[[F], F]:
 
 def declare(name: str, target: str, *, takes: str, **about: Any) -> None:
     """Register a function of a package that may not import this one, or is not to be imported yet."""
-    METRICS.add(_complete(Metric(name, takes=takes, target=target, **about)))
+    METRICS.add(_complete(Metric(name, takes=takes, target=target, **_with_told(about))))
+
+
+def _with_told(about: dict[str, Any]) -> dict[str, Any]:
+    """``about`` with the range that its bounds tell and the direction that ``better`` tells, unless it has its own.
+
+    >>> _with_told({"bounds": (0.0, 1.0), "better": "higher"})
+    {'range': '[0, 1]', 'direction': 'higher is better', 'bounds': (0.0, 1.0), 'better': 'higher'}
+    """
+    told = {}
+    bounds = about.get("bounds")
+    if isinstance(bounds, tuple) and all(map(math.isfinite, bounds)):
+        told["range"] = f"[{bounds[0]:g}, {bounds[1]:g}]"
+    if about.get("better") in ("lower", "higher"):
+        told["direction"] = f"{about['better']} is better"
+    return told | about
 
 
 def _complete(metric: Metric) -> Metric:

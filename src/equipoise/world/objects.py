@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from equipoise.world.pen import Canvas, oval
+from equipoise.world.pen import Canvas, by_name, oval
 from equipoise.world.tools import star
 
 DARK = "#2f3440"
@@ -245,32 +243,8 @@ def unsafe_sign() -> Canvas:
     )
 
 
-FLOOR: dict[str, Callable[[], Canvas]] = {
-    "ball": ball,
-    "bicycle": bicycle,
-    "cactus": cactus,
-    "cake": cake,
-    "car": car,
-    "cat": cat,
-    "chair": chair,
-    "cone": cone,
-    "dog": dog,
-    "duck": duck,
-    "gift": gift,
-    "lamp": lamp,
-    "plant": plant,
-    "suitcase": suitcase,
-    "television": television,
-    "tent": tent,
-}
-AIR: dict[str, Callable[[], Canvas]] = {
-    "balloon": balloon,
-    "bird": bird,
-    "butterfly": butterfly,
-    "clock": clock,
-    "kite": kite,
-    "moon": moon,
-    "picture": picture,
-    "umbrella": umbrella,
-}
+FLOOR = by_name(
+    ball, bicycle, cactus, cake, car, cat, chair, cone, dog, duck, gift, lamp, plant, suitcase, television, tent
+)
+AIR = by_name(balloon, bird, butterfly, clock, kite, moon, picture, umbrella)
 OBJECTS = {**FLOOR, **AIR}

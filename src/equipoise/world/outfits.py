@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from equipoise.world.figures import Body, torso
-from equipoise.world.pen import Canvas, Points
+from equipoise.world.pen import Canvas, Points, by_name
 
 
 @dataclass(frozen=True)
@@ -349,35 +349,32 @@ def gloves(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     d.rect(-cut.half * 0.62, cut.y(0.5), cut.half * 0.62, cut.y(0.76), outfit.second, r=0.01, edge="", clip=cut.outline)
 
 
-PATTERNS: dict[str, Pattern] = {
-    function.__name__: function
-    for function in (
-        apron,
-        badge,
-        bands,
-        bars,
-        buttons,
-        cardigan,
-        checks,
-        coat,
-        cross,
-        dirt,
-        gloves,
-        jacket,
-        lightning,
-        overall,
-        plain,
-        robe,
-        shoulder_bag,
-        space_suit,
-        splashes,
-        stethoscope,
-        stripes,
-        tailcoat,
-        tank,
-        tape,
-        trench,
-        vest,
-        waistcoat,
-    )
-}
+PATTERNS: dict[str, Pattern] = by_name(
+    apron,
+    badge,
+    bands,
+    bars,
+    buttons,
+    cardigan,
+    checks,
+    coat,
+    cross,
+    dirt,
+    gloves,
+    jacket,
+    lightning,
+    overall,
+    plain,
+    robe,
+    shoulder_bag,
+    space_suit,
+    splashes,
+    stethoscope,
+    stripes,
+    tailcoat,
+    tank,
+    tape,
+    trench,
+    vest,
+    waistcoat,
+)

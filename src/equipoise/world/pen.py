@@ -7,9 +7,10 @@ from :meth:`Canvas.sprite`: drawn several times too large, then averaged, so tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from PIL import Image, ImageChops, ImageDraw
 
 Points = NDArray[np.float64]
 Colour = str
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 EDGE = 0.0085
 """How far an outline reaches outside its shape: about half a pixel at 64 px."""
@@ -197,6 +199,11 @@ class Canvas:
         low = (points - widths - EDGE * 1.5).min(axis=0)
         high = (points + widths + EDGE * 1.5).max(axis=0)
         return float(low[0]), float(low[1]), float(high[0]), float(high[1])
+
+
+def by_name(*drawings: Drawing) -> dict[str, Drawing]:
+    """Functions that draw, by their names, in the order given."""
+    return {drawing.__name__: drawing for drawing in drawings}
 
 
 def oversampling(size: int) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from equipoise.world.pen import Canvas, oval
+from equipoise.world.pen import Canvas, by_name, oval
 
 VARIANTS = 4
 """How many ways each place is drawn; every one can be mirrored too."""
@@ -177,16 +175,7 @@ def _sky(fill: str) -> Canvas:
     return Canvas().rect(0, 0, 1, 1, fill, edge=PLAIN)
 
 
-SCENES: dict[str, Callable[[int], Canvas]] = {
-    "beach": beach,
-    "farm": farm,
-    "kitchen": kitchen,
-    "mountains": mountains,
-    "office": office,
-    "park": park,
-    "stage": stage,
-    "street": street,
-}
+SCENES = by_name(beach, farm, kitchen, mountains, office, park, stage, street)
 
 
 def background(name: str, variant: int) -> Canvas:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from equipoise.world.pen import Canvas, oval
+from equipoise.world.pen import Canvas, by_name, oval
 
 WOOD = "#a8703a"
 STEEL = "#b9c2cc"
@@ -278,33 +276,33 @@ def scissors() -> Canvas:
     return d.dot(0, -0.085, 0.018, DARK, edge="")
 
 
-TOOLS: dict[str, Callable[[], Canvas]] = {
-    "airplane": airplane,
-    "anchor": anchor,
-    "bouquet": bouquet,
-    "bulb": bulb,
-    "case": case,
-    "flag": flag,
-    "flask": flask,
-    "gavel": gavel,
-    "hammer": hammer,
-    "hose": hose,
-    "magnifier": magnifier,
-    "mop": mop,
-    "palette": palette,
-    "pan": pan,
-    "parcel": parcel,
-    "pickaxe": pickaxe,
-    "pitchfork": pitchfork,
-    "plunger": plunger,
-    "red_card": red_card,
-    "ring": ring,
-    "saw": saw,
-    "scissors": scissors,
-    "slate": slate,
-    "stop_sign": stop_sign,
-    "syringe": syringe,
-    "tray": tray,
-    "wand": wand,
-    "wrench": wrench,
-}
+TOOLS = by_name(
+    airplane,
+    anchor,
+    bouquet,
+    bulb,
+    case,
+    flag,
+    flask,
+    gavel,
+    hammer,
+    hose,
+    magnifier,
+    mop,
+    palette,
+    pan,
+    parcel,
+    pickaxe,
+    pitchfork,
+    plunger,
+    red_card,
+    ring,
+    saw,
+    scissors,
+    slate,
+    stop_sign,
+    syringe,
+    tray,
+    wand,
+    wrench,
+)

@@ -27,7 +27,6 @@ PAIRINGS = ("random", "in_order")
     summary="Probability that a caption prefers the matching performer.",
     citation="GABInsight",
     formula="P(s(C, right image) > s(C, other)) over all pairs of an activity, ties 1/2",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher is better",
     chance="1/2",
@@ -73,7 +72,6 @@ def text_to_image(
     summary='Preference of "a person is ..." for the expected performer.',
     citation="GABInsight",
     formula="P(s(neutral, E image) > s(neutral, U image)), ties 1/2",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="1/2 is fair; above: person means the expected group",
     chance="1/2",
@@ -118,7 +116,6 @@ class SampledPairs:
     summary="Text-to-image choice over one-to-one pairs, as published.",
     citation="GABInsight, code",
     formula="share of one-to-one pairs won",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher is better",
     chance="1/2",
@@ -169,7 +166,7 @@ def sampled_pairs(
             left, right = expected, unexpected
             if pairing == "random":
                 left, right = rng.permutation(expected), rng.permutation(unexpected)
-            choice = _choice(values[left[:size]] - values[right[:size]], variant)
+            choice = choices(values[left[:size]] - values[right[:size]], variant)
             wins = -choice if caption == "unexpected" else choice
             outcomes[repeat] = np.where(wins == 0, worth, (wins > 0).astype(np.float64))
         means[activity] = outcomes.mean(axis=1)
@@ -199,7 +196,12 @@ def rounded_choice(gap: Any) -> Floats:
     return np.asarray(np.sign(share - 0.5))
 
 
-def _choice(gap: Floats, variant: str) -> Floats:
+def choices(gap: Floats, variant: str) -> Floats:
+    """1, 0 or -1: which of two cosines wins by their ``gap``; of the ``variant`` "raw" exactly, else rounded.
+
+    >>> choices(np.array([0.001, -0.5]), "raw").tolist()
+    [1.0, -1.0]
+    """
     if variant == "round3":
         return rounded_choice(gap)
     return np.asarray(np.where(np.abs(gap) <= COSINE_TIE, 0.0, np.sign(gap)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_matrix, as_vector, chosen, row_blocks
-from equipoise.measure.binding.pairs import rounded_choice
+from equipoise.measure.binding.pairs import choices
 from equipoise.measure.binding.scenes import ALL, SCENARIOS, ByActivity, Scenes, over_activities
 from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
@@ -42,7 +42,6 @@ class TextEncoderBias:
     summary="Share of activities whose neutral sentence leans to the expected group.",
     citation="GABInsight, Table 1",
     formula="share with cos(neutral, expected) > cos(neutral, unexpected), ties 1/2",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="1/2 is fair",
     chance="1/2",
@@ -79,12 +78,8 @@ def text_encoder_bias(
     if len(names) != len(expected):
         raise InputError(f"categories has {len(names)} entries for {len(expected)} activities")
     margins = expected - unexpected
-    if variant == "round3":
-        choice = rounded_choice(margins)
-        values, chance = (choice > 0).astype(np.float64), None
-    else:
-        choice = np.where(np.abs(margins) <= COSINE_TIE, 0.0, np.sign(margins))
-        values, chance = (choice + 1) / 2, 0.5
+    choice = choices(margins, variant)
+    values, chance = ((choice + 1) / 2, 0.5) if variant == "raw" else ((choice > 0).astype(np.float64), None)
     by_category = {
         name: share_estimate(
             values if name == ALL else values[names == name],
@@ -137,9 +132,7 @@ def _harmonic(most: int) -> Floats:
     summary="Rank of the true activity among near ones: MRR, recall at 1 and 3.",
     citation="GABInsight",
     formula="mean 1 / rank; share with rank <= k",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
-    direction="higher is better",
     better="higher",
     chance="H_m / m; k / m",
     when_it_lies="Depends on how near the near activities are.",

@@ -18,7 +18,7 @@ from equipoise.measure.captions.counts import Amplification, TwoSides, moved_int
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 
 
 def bias_terms(reference: Floats, predicted: Floats) -> tuple[Floats, Floats, Floats]:
@@ -41,7 +41,6 @@ def _shares(counts: Floats) -> Floats:
     summary="How much further words lean to the group they lean to already.",
     citation="Zhao et al., Men Also Like Shopping, EMNLP 2017; for captions: LIC, CVPR 2022",
     formula="1 / L sum of (b hat - b) over pairs with b(a, l) > 1 / A; b = c(a, l) / sum_a c(a, l)",
-    range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="above 0: amplified",
     better="lower",
@@ -95,20 +94,16 @@ def ba(
         h = rng.multinomial(int(said[item].sum()), shares[item] if said[item].any() else chance, size=draws)
         spread += bias_terms(b.astype(float), h.astype(float))[2].sum(axis=1) / len(truth)
     low, high, why = moved_interval(value, spread, level, least=-1.0, most=1.0)
-    tests = p_values(value, null, alternative="two-sided", rng=rng)
     estimate = Estimate(
         value,
         low,
         high,
-        null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)) if draws > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
         n=int(said.sum()),
         n_groups=truth.shape[1],
         notes=(f"{len(truth)} items; counts taken as independent", *_never(said), *why),
         level=level,
     )
+    estimate = with_chance(estimate, null, alternative="two-sided", rng=rng)
     return Amplification(estimate, bias_table(truth, said, items, names))
 
 

@@ -95,7 +95,7 @@ class TwoSides:
     def resampled(self, replicates: int, rng: np.random.Generator, statistic: Statistic) -> Floats:
         """(B,) ``statistic`` of images drawn with replacement, both sides of an image together."""
         blocks = resampling_weights(self.n_images, as_count(replicates, "replicates"), rng)
-        return np.concatenate([statistic(*self._weighted(block.astype(np.float64))) for block in blocks])
+        return np.concatenate([statistic(*self._weighted(block)) for block in blocks])
 
     def _weighted(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
         by_image = self._by_image

@@ -34,7 +34,6 @@ BASES = ("union", "both", "all")
     summary="Does the model name a group more often than it is there, given the objects?",
     citation="Wang and Russakovsky, Directional Bias Amplification, ICML 2021",
     formula="mean over (a, l) of y (p(a hat | l) - p(a | l)), y = sign(p(a, l) - p(a) p(l))",
-    range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="above 0: amplified, task to group",
     better="lower",
@@ -90,19 +89,10 @@ def dba_g(
     used = ~groups.defined | predicted.defined if undecided == "skip" else np.ones(len(groups), dtype=bool)
     dropped = left_out(groups, "captions that name no group or several", int((~used).sum()))
     counts = DirectionalCounts(
-        groups.labels[used], shown[used], predicted.labels[used], shown[used], groups.n_groups, "task", sign, base
+        groups.labels[used], shown[used], predicted.labels[used], shown[used], groups.names, "task", sign, base
     )
     return directional(
-        counts,
-        mean_of_terms,
-        groups.names,
-        items,
-        train=train,
-        draws=draws,
-        replicates=replicates,
-        seed=seed,
-        level=level,
-        dropped=dropped,
+        counts, items, train=train, draws=draws, replicates=replicates, seed=seed, level=level, dropped=dropped
     )
 
 
@@ -113,7 +103,6 @@ def dba_g(
     summary="Does the model mention an object more often than it is there, given the group?",
     citation="Wang and Russakovsky, Directional Bias Amplification, ICML 2021",
     formula="mean over (a, l) of y (p(l hat | a) - p(l | a))",
-    range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="above 0: amplified, group to task",
     better="lower",
@@ -152,18 +141,9 @@ def dba_o(
     said = task_matrix(predicted, "predicted", len(groups))
     if shown.shape != said.shape:
         raise InputError(f"tasks has {shown.shape[1]} columns and predicted {said.shape[1]}; they are the same tasks")
-    counts = DirectionalCounts(groups.labels, shown, groups.labels, said, groups.n_groups, "group", sign, base)
+    counts = DirectionalCounts(groups.labels, shown, groups.labels, said, groups.names, "group", sign, base)
     return directional(
-        counts,
-        mean_of_terms,
-        groups.names,
-        items,
-        train=train,
-        draws=draws,
-        replicates=replicates,
-        seed=seed,
-        level=level,
-        dropped=left_out(groups),
+        counts, items, train=train, draws=draws, replicates=replicates, seed=seed, level=level, dropped=left_out(groups)
     )
 
 
@@ -232,7 +212,8 @@ class DirectionalCounts:
     tasks: Any
     predicted_labels: NDArray[Any]
     predicted_tasks: Any
-    n_groups: int
+    names: tuple[str, ...]
+    """Of the groups."""
     given: Literal["task", "group"]
     sign: Sign
     base: Base
@@ -242,6 +223,11 @@ class DirectionalCounts:
         chosen(self.base, "base of DBA", BASES)
         if not (self.labels >= 0).any():
             raise InputError("no image has a group and a prediction; there is nothing to compare")
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return len(self.names)
 
     @property
     def n_tasks(self) -> int:
@@ -279,10 +265,10 @@ class DirectionalCounts:
         signs = np.sign(joint * rest[:, -1, None, None] - expected)
         return signs if self.sign == "sign" else np.where(signs > 0, 1.0, -1.0)
 
-    def train_direction(self, groups: Groups, tasks: Any, names: tuple[str, ...]) -> Floats:
+    def train_direction(self, groups: Groups, tasks: Any) -> Floats:
         """(1, A, L) the direction of the pairs in training data."""
-        if groups.names != names:
-            raise InputError(f"train names {groups.names} where groups names {names}; use the same, in one order")
+        if groups.names != self.names:
+            raise InputError(f"train names {groups.names} where groups names {self.names}; use the same, in one order")
         table = task_matrix(tasks, "train", len(groups))
         if table.shape[1] != self.n_tasks:
             raise InputError(f"train has {table.shape[1]} tasks where there are {self.n_tasks}")
@@ -314,10 +300,9 @@ def present_mean(terms: Floats) -> Floats:
 
 def directional(
     counts: DirectionalCounts,
-    combine: Callable[[Pairs], Floats],
-    names: tuple[str, ...],
     items: Sequence[str] | None,
     *,
+    combine: Callable[[Pairs], Floats] = mean_of_terms,
     train: tuple[Groups, Any] | None,
     draws: int,
     replicates: int,
@@ -332,7 +317,7 @@ def directional(
     words = [str(i) for i in range(counts.n_tasks)] if items is None else [str(item) for item in items]
     if len(words) != counts.n_tasks:
         raise InputError(f"items has {len(words)} names for {counts.n_tasks} tasks")
-    fixed = None if train is None else counts.train_direction(train[0], train[1], names)
+    fixed = None if train is None else counts.train_direction(*train)
     sides = counts.sides()
 
     def statistic(reference: Floats, predicted: Floats, given: Floats) -> Floats:
@@ -358,7 +343,7 @@ def directional(
         dropped=dropped,
         notes=(f"{counts.n_tasks} {unit}", *(("direction from training data",) if train is not None else ())),
     )
-    return Amplification(estimate, _pair_table(pairs, words, names))
+    return Amplification(estimate, _pair_table(pairs, words, counts.names))
 
 
 def _pair_table(pairs: Pairs, items: Sequence[str], names: tuple[str, ...]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_quantile, t_quantile
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import pair_probability, placements, share_estimate
 
 Weighting = Literal["confidence", "accuracy"]
@@ -121,7 +121,7 @@ def _macro_auc(
     rng = np.random.default_rng(seed)
     blocks = images.shuffled(as_count(permutations, "permutations"), rng)
     null = np.concatenate([_rank_areas(block, ranks) for block in blocks])
-    return _with_null(shown, null, mean=0.5, rng=rng)
+    return with_chance(shown, null, mean=0.5, rng=rng)
 
 
 def _rank_areas(labels: NDArray[Any], ranks: Floats) -> Floats:
@@ -133,17 +133,6 @@ def _rank_areas(labels: NDArray[Any], ranks: Floats) -> Floats:
         size = inside.sum(axis=1)  # not the same in every row where images have more captions or fewer
         areas.append((inside @ ranks[:, g] - size * (size + 1) / 2) / (size * (n - size)))
     return np.asarray(np.mean(areas, axis=0))
-
-
-def _with_null(estimate: Estimate, draws: Floats, *, mean: float | None, rng: np.random.Generator) -> Estimate:
-    tests = p_values(estimate.value, draws, rng=rng)
-    return replace(
-        estimate,
-        null_mean=float(draws.mean()) if mean is None else mean,
-        null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
-    )
 
 
 @metric(
@@ -191,7 +180,7 @@ def leakage(
     null = np.concatenate([(block == choice) @ worth / len(truth) for block in blocks])
     # images of more captions or fewer: what a shuffled label earns depends on the images of a group, not its captions
     mean = float(null.mean()) if of_images.several else _shuffled(table, truth, weighting)
-    return _with_null(estimate, null, mean=mean, rng=rng)
+    return with_chance(estimate, null, mean=mean, rng=rng)
 
 
 def _scores(table: Floats, truth: NDArray[np.int64], weighting: str) -> Floats:

@@ -23,7 +23,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.laws import normal_above
-from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, p_values
+from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, with_chance
 
 
 @dataclass(frozen=True)
@@ -133,22 +133,16 @@ def word_log_odds(
     names = [groups.names[g] for g in present.tolist()]
     counts = np.stack([np.asarray((labels == g).astype(np.float64) @ columns) for g in range(len(present))])
     table = _table([words[i] for i in wanted.tolist()], names, counts, odds, sd, null)
-    value = float(np.abs(z).max())
-    tests = p_values(value, null, rng=rng)
     first = table.iloc[0]
     estimate = Estimate(
-        value,
-        null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
+        float(np.abs(z).max()),
         n=len(kept),
         n_groups=len(present),
         dropped={"undefined group": groups.n_undefined} if groups.n_undefined else {},
         notes=(f"largest |z| of {len(wanted)} words: {first['word']!r} of {first['group']}", no_interval("a maximum")),
         level=level,
     )
-    return WordUse(table, estimate)
+    return WordUse(table, with_chance(estimate, null, rng=rng))
 
 
 def _counted(tokens: Sequence[Sequence[str]], count: str) -> tuple[Any, list[str]]:

@@ -25,7 +25,7 @@ from equipoise.measure.notes import no_null
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import permuted_labels
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.lexicon import Lexicon
 
@@ -131,7 +131,6 @@ def error_flags(
     citation="Hendricks et al., Women also Snowboard (Burns), ECCV 2018",
     formula="wrong / all (burns_all), wrong / decided (burns_decided), any other group named / all "
     "(any_opposite, libra)",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="lower is better; the gap between groups is the bias",
     better="lower",
@@ -191,17 +190,9 @@ def error(
     else:
         named = list(compress(images, kept))
         null = _shuffled_images(costs, truth[kept], named, as_count(draws, "draws"), rng)
-    null = null / counted.sum()
-    tests = p_values(estimate.value, null, alternative="two-sided", rng=rng)
-    return replace(
-        estimate,
-        null_mean=float((costs @ shares).sum() / counted.sum()) if keys is None else float(null.mean()),
-        null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
-        dropped=dropped,
-        notes=(*estimate.notes, *notes),
-    )
+    mean = float((costs @ shares).sum() / counted.sum()) if keys is None else None
+    tested = with_chance(estimate, null / counted.sum(), mean=mean, alternative="two-sided", rng=rng)
+    return replace(tested, dropped=dropped, notes=(*estimate.notes, *notes))
 
 
 def _costs(named: Flags, definition: str) -> Floats:
@@ -251,7 +242,6 @@ def _silence(mentions: Mentions) -> tuple[str, ...]:
     summary="Share of captions that name no group.",
     citation="Equipoise",
     formula="captions without a group word / captions",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="neither: it says how far Error and Ratio reach",
     chance="none: a rate; its gap between groups has one (score_gap)",
@@ -379,21 +369,17 @@ def outcome_divergence(
         null = divergence(_shuffled_outcomes(said[kept], groups, keys, as_count(draws, "draws"), rng))
         resampled = bootstrap_statistic(cells, divergence, clusters=keys, replicates=draws, seed=seed)
     low, high, why = moved_interval(value, resampled, level, least=0.0, most=float(np.log2(len(present))))
-    tests = p_values(value, null, rng=rng)
-    return Estimate(
+    estimate = Estimate(
         value,
         low,
         high,
-        null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
         n=len(cells),
         n_groups=len(present),
         dropped={"no label": labels.n_undefined} if labels.n_undefined else {},
         notes=(*_silence(mentions.take(kept)), *why),
         level=level,
     )
+    return with_chance(estimate, null, rng=rng)
 
 
 def _shuffled_outcomes(

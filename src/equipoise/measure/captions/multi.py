@@ -152,30 +152,26 @@ def multi_attribute_amplification(
         having(shown, members),
         predicted.labels[kept] if direction != "group_to_sets" else groups.labels[kept],
         having(said if direction != "sets_to_group" else shown, members),
-        groups.n_groups,
+        groups.names,
         "group" if direction == "group_to_sets" else "task",
         "sign",
         "union",
     )
     titles = [" + ".join(name) for name in names]
-    settings = {"draws": draws, "replicates": replicates, "seed": seed, "level": level}
+    settings: dict[str, Any] = {"draws": draws, "replicates": replicates, "seed": seed, "level": level}
     if direction == "undirected":
-        amplification, variance = _undirected(counts, groups.names, titles, settings, dropped)
+        amplification, variance = _undirected(counts, titles, settings, dropped)
     else:
         amplification = directional(
             counts,
-            _mean_size,
-            groups.names,
             titles,
+            combine=_mean_size,
             train=None,
-            draws=draws,
-            replicates=replicates,
-            seed=seed,
-            level=level,
             dropped=dropped,
             alternative="greater",
             smallest=0.0,
             unit="sets of attributes",
+            **settings,
         )
         variance = float(amplification.table["delta"].var(ddof=0))
     return MultiAmplification(amplification.estimate, amplification.table, variance, names)
@@ -199,11 +195,7 @@ def _mean_size(pairs: Pairs) -> Floats:
 
 
 def _undirected(
-    counts: DirectionalCounts,
-    names: tuple[str, ...],
-    titles: list[str],
-    settings: dict[str, Any],
-    dropped: dict[str, int],
+    counts: DirectionalCounts, titles: list[str], settings: dict[str, Any], dropped: dict[str, int]
 ) -> tuple[Amplification, float]:
     shape = (counts.n_groups, counts.n_tasks)
     sides = TwoSides.paired(
@@ -230,5 +222,5 @@ def _undirected(
         notes=(f"{shape[1]} sets of attributes",),
         **settings,
     )
-    table = bias_table(by_set(truth)[0], by_set(said)[0], titles, names)
+    table = bias_table(by_set(truth)[0], by_set(said)[0], titles, counts.names)
     return Amplification(estimate, table), float(table["term"].var(ddof=0))

@@ -100,24 +100,19 @@ def ratio(
     only = mentions.only
     named = np.stack([only == first, only == second], axis=1).astype(np.float64)
     counts = (int(named[:, 0].sum()), int(named[:, 1].sum()))
-    shown, notes = tuple(pair), _left_out(mentions, counts)
+    pair, notes = (pair[0], pair[1]), _left_out(mentions, counts)
     top, bottom = counts if convention != "burns" else counts[::-1]
     if min(counts) == 0 and zero == "no_value":
         missing = [name for name, count in zip(pair, counts, strict=True) if count == 0]
         silent = f"no ratio: no caption names only {' or '.join(missing)}"
-        return NamedRatio(None, counts, (shown[0], shown[1]), convention, (silent, *notes))
+        return NamedRatio(None, counts, pair, convention, (silent, *notes))
     if zero == "burns":
         value = top / (bottom + BURNS_EPSILON)
         if convention == "folded":
             value = max(value, 1 / value) if value > 0 else counts[1] / BURNS_EPSILON
         note = "1e-5 added to the denominator, as in the released code of Burns; no interval"
-        return NamedRatio(
-            Estimate(value, n=sum(counts), n_groups=2, notes=(note, *notes), level=level),
-            counts,
-            (shown[0], shown[1]),
-            convention,
-            notes,
-        )
+        estimate = Estimate(value, n=sum(counts), n_groups=2, notes=(note, *notes), level=level)
+        return NamedRatio(estimate, counts, pair, convention, notes)
     interval = _interval(named, counts, images, replicates, seed, level)
     low, high = (None, None) if interval is None else _in_convention(*interval, convention)
     why = () if interval else (no_interval("one image, or the same ratio in every resample"),)
@@ -146,7 +141,7 @@ def ratio(
         notes=(*notes, *why),
         level=level,
     )
-    return NamedRatio(estimate, counts, (shown[0], shown[1]), convention, notes)
+    return NamedRatio(estimate, counts, pair, convention, notes)
 
 
 def _left_out(mentions: Mentions, counts: tuple[int, int]) -> tuple[str, ...]:

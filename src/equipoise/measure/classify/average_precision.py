@@ -50,7 +50,6 @@ def average_precision(scores: ArrayLike, truth: ArrayLike) -> float:
     summary="Mean over labels of the average precision of a classifier's scores.",
     citation="Everingham et al., The PASCAL Visual Object Classes Challenge, IJCV 2010",
     formula="1 / L sum over labels of sum_i (R_i - R_(i-1)) P_i",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher: better; it is quality, not bias",
     better="higher",
@@ -91,7 +90,7 @@ def mean_average_precision(
     rng = np.random.default_rng(seed)
     resampled = np.concatenate(
         [
-            _mean_over([ranking.areas(truth_of[None], block.astype(np.float64)) for ranking, truth_of in ranked])
+            _mean_over([ranking.areas(truth_of[None], block) for ranking, truth_of in ranked])
             for block in resampling_weights(n, as_count(replicates, "replicates"), rng)
         ]
     )

@@ -41,7 +41,6 @@ class GroupRecall:
     summary="Share of the objects in a group's images that the classifier finds, and its widest gap between groups.",
     citation="equal opportunity: Hardt, Price and Srebro, NeurIPS 2016; here over many labels",
     formula="mean over labels of P(predicted | shown, group); gap: highest group minus lowest",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="gap 0: no group's objects are missed more than another's",
     better="higher",

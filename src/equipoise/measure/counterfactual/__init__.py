@@ -30,7 +30,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import holm, p_values, sign_flip
+from equipoise.measure.stats.permutation import holm, sign_flip, with_chance
 
 __all__ = [
     "Decomposition",
@@ -189,7 +189,6 @@ def _effect_size(gaps: Floats) -> float | None:
     citation="Equipoise",
     formula="mean over subjects of |mean over its sets of s(a) - s(b)|",
     range="[0, inf)",
-    direction="lower is better",
     better="lower",
     alternative="greater",
     chance="above 0 from noise alone; signs of sets flipped",
@@ -236,19 +235,15 @@ def size_of_gaps(
     rows = []
     for place, pair in enumerate(held):
         value, chance = total[place] / n_subjects[place], null[:, place] / n_subjects[place]
-        p = p_values(float(value), chance, rng=rng)
         missing = int((~pair.usable).sum())
         estimate = Estimate(
             float(value),
-            null_mean=float(chance.mean()),
-            null_sd=float(chance.std()),
-            p_value=p.value,
-            p_randomised=p.randomised,
             n=int(n_subjects[place]),
             n_groups=2,
             dropped={f"set without {pair.first} or {pair.second}": missing},
             notes=(*cells.notes, "mean over subjects of the absolute gap", no_interval("it is bounded below by noise")),
         )
+        estimate = with_chance(estimate, chance, ddof=0, rng=rng)
         won = float(pair.wins[pair.usable].mean())
         rows.append(PairGap(None, pair.first, pair.second, estimate, None, won, 1 - won, missing))
     return rows

@@ -23,7 +23,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import p_values, sign_flip
+from equipoise.measure.stats.permutation import sign_flip, with_chance
 from equipoise.pace import steps
 
 
@@ -204,24 +204,16 @@ def _term(
     mean = flat.mean(axis=0)
     levels = dict(zip(labels, _levels(flat, draws, seed, level, shared), strict=True))
     rng = np.random.default_rng(seed)
-    value = float(np.sqrt((mean**2).mean()))
-    null = _flipped_sizes(flat / len(flat), draws, rng)
-    p = p_values(value, null, rng=rng)
-    if shared is not None:
-        linked = _flipped_sizes(shared.by_link, draws, rng)
-        other = p_values(value, linked, rng=rng)
-        null, p = (linked, other) if other.value > p.value else (null, p)
-    size = Estimate(
-        value,
-        null_mean=float(null.mean()),
-        null_sd=float(null.std()),
-        p_value=p.value,
-        p_randomised=p.randomised,
+    plain = Estimate(
+        float(np.sqrt((mean**2).mean())),
         n=len(flat),
         n_groups=len(labels),
         notes=(no_interval("a root mean square is bounded below by noise"),),
         level=level,
     )
+    moved = [flat / len(flat)] if shared is None else [flat / len(flat), shared.by_link]
+    tested = [with_chance(plain, _flipped_sizes(parts, draws, rng), ddof=0, rng=rng) for parts in moved]
+    size = max(tested, key=lambda estimate: estimate.p_value or 0.0)  # of equals the first
     share = outside * float((mean**2).sum()) / total if total > 0 else 0.0
     return Term(title, mean.reshape(effects.shape[1:]), levels, size, share)
 

@@ -116,7 +116,6 @@ def standard_gaps(
     summary="Probability that a picture of the first group scores above its twin of the second.",
     citation="McGraw and Wong, A common language effect size statistic, Psychological Bulletin 1992",
     formula="mean over subjects of the share of twins in the same set with s(a) > s(b), ties half",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="0.5 is parity; above: the first group wins",
     chance="0.5; subjects flipped about it (sets, for one subject)",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix
+from equipoise.measure.arrays import Floats, as_count, as_keys, as_matrix
 from equipoise.measure.dataset.counts import Leaning, representation
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
@@ -97,7 +97,7 @@ def caption_clusters(
     leaning = representation(
         groups.take(inside),
         [f"{label:0{width}d}" for label in assigned],
-        clusters=None if clusters is None else _keys(clusters, n)[inside],
+        clusters=None if clusters is None else as_keys(clusters, "clusters", n)[inside],
         permutations=permutations,
         seed=seed,
         level=level,
@@ -192,13 +192,6 @@ def _clustered_rows(features: Any, texts: list[str] | None, inside: NDArray[np.i
         return TfidfVectorizer().fit_transform([texts[i] for i in inside])
     except ValueError as error:
         raise InputError("captions hold no words to cluster by") from error
-
-
-def _keys(clusters: Any, n: int) -> NDArray[Any]:
-    keys = np.asarray(clusters)
-    if keys.shape != (n,):
-        raise InputError(f"clusters has shape {keys.shape} for {n} images; give one key per image")
-    return keys
 
 
 def _joined(caption: str | Sequence[str], index: int) -> str:

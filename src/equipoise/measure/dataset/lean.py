@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats
+from equipoise.measure.arrays import Floats, as_keys
 from equipoise.measure.stats.exchange import Exchange
 
 Labels = NDArray[np.intp]
@@ -33,10 +32,7 @@ def cluster_codes(clusters: Any, n: int) -> Labels | None:
     """
     if clusters is None:
         return None
-    keys = np.asarray(clusters)
-    if keys.shape != (n,):
-        raise InputError(f"clusters has shape {keys.shape} for {n} images; give one key per image")
-    codes = np.unique(keys, return_inverse=True)[1].astype(np.intp)
+    codes = np.unique(as_keys(clusters, "clusters", n), return_inverse=True)[1].astype(np.intp)
     return codes if n and codes.max() + 1 < n else None
 
 

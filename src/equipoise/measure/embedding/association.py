@@ -6,7 +6,7 @@ Caliskan 2021) and images against texts (cross-modal, Ross 2021; Wolfe 2022): on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
 from typing import Any
@@ -78,10 +78,8 @@ def association(
     >>> round(found.effect.value, 2), round(found.effect.p_value, 4), found.exact
     (1.72, 0.1667, True)
     """
-    x, y = (
-        unit_rows(first_targets, "first_targets", min_rows=2),
-        unit_rows(second_targets, "second_targets", min_rows=2),
-    )
+    x = unit_rows(first_targets, "first_targets", min_rows=2)
+    y = unit_rows(second_targets, "second_targets", min_rows=2)
     a, b = unit_rows(first_attributes, "first_attributes"), unit_rows(second_attributes, "second_attributes")
     for side, name in ((y, "second_targets"), (a, "first_attributes"), (b, "second_attributes")):
         same_width(x, "first_targets", side, name)
@@ -158,15 +156,13 @@ def _tested(
         effect,
         low,
         high,
-        null_mean=float(null.mean()),
+        null_mean=0.0 if exact else float(null.mean()),
         null_sd=float(null.std()),
         p_value=p_value,
         n=len(scores),
         level=level,
         notes=(f"{'all' if exact else 'random'} {len(null)} splits", *why),
     )
-    if exact:
-        estimate = replace(estimate, null_mean=0.0)
     return Association(estimate, scores, exact)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_keys, chosen, row_blocks, same_width, unit_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
@@ -25,7 +25,6 @@ from equipoise.measure.stats.shares import share_estimate
     summary='Share of a group closer to "a person" than to its own label.',
     citation='"Would deep generative models amplify bias in future models?", Eq. 5; Wolfe and Caliskan 2022',
     formula="share of images with cos(x, neutral) > cos(x, own label), ties 0",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="low for one group: the group is marked",
     chance="1/2 (own label), 1 / (G + 1) (all labels); gap: shuffled labels",
@@ -75,7 +74,7 @@ def person_preference(
     else:
         rival = to_groups.max(axis=1)
         chance = 1 / (groups.n_groups + 1)
-    inside = clusters is not None and _several_groups_each(groups, np.asarray(clusters))
+    inside = clusters is not None and _several_groups_each(groups, as_keys(clusters, "clusters", len(groups)))
     return group_means(
         (to_person > rival + COSINE_TIE).astype(np.float64),
         groups,
@@ -91,8 +90,6 @@ def person_preference(
 
 def _several_groups_each(groups: Groups, clusters: NDArray[Any]) -> bool:
     """Whether most clusters hold images of two groups; an image of undefined group belongs to none."""
-    if clusters.shape != (len(groups),):
-        raise InputError(f"clusters has shape {clusters.shape} for {len(groups)} images; give one key per image")
     return mostly_mixed(groups.labels[groups.defined], clusters[groups.defined])
 
 
@@ -112,7 +109,6 @@ class ZeroShot:
     summary="Zero-shot accuracy by group and the gap.",
     citation="Radford 2021; GenSynth (arXiv 2305.15407), App. F",
     formula="share of images whose class text is closest, ties 1 / t",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher is better; the gap is the bias",
     better="higher",
@@ -183,9 +179,7 @@ def zero_shot_accuracy(
     summary="Recall at k of edited images by their captions.",
     citation="GenSynth (arXiv 2305.15407), App. F",
     formula="share of captions with the edit among the first k of pool + edit",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
-    direction="higher is better",
     better="higher",
     chance="k / (pool + 1)",
     when_it_lies="Says nothing about realism.",

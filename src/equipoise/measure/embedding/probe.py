@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.arrays import Floats, as_count, as_keys, as_matrix, chosen
 from equipoise.measure.embedding.probe_error import (
     deleted_blocks,
     held_out_variance,
@@ -29,7 +29,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import placements
 from equipoise.pace import steps
 
@@ -222,12 +222,7 @@ def _kept_rows(
 
 
 def _keys(keys: Any, name: str, kept: NDArray[np.bool_]) -> NDArray[Any] | None:
-    if keys is None:
-        return None
-    given = np.asarray(keys)
-    if given.shape != kept.shape:
-        raise InputError(f"{name} has shape {given.shape} for {len(kept)} items; give one key per item")
-    return given[kept]
+    return None if keys is None else as_keys(keys, name, len(kept), "item")[kept]
 
 
 def _splits(
@@ -383,18 +378,5 @@ def _result(
 
 
 def _with_null(result: Probe, null: Floats) -> Probe:
-    def tested(estimate: Estimate, draws: Floats) -> Estimate:
-        tests = p_values(estimate.value, draws)
-        return replace(
-            estimate,
-            null_mean=float(draws.mean()),
-            null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
-            p_value=tests.value,
-            p_randomised=tests.randomised,
-        )
-
-    return replace(
-        result,
-        auc=tested(result.auc, null[:, 0]),
-        balanced_accuracy=tested(result.balanced_accuracy, null[:, 1]),
-    )
+    auc, accuracy = with_chance(result.auc, null[:, 0]), with_chance(result.balanced_accuracy, null[:, 1])
+    return replace(result, auc=auc, balanced_accuracy=accuracy)

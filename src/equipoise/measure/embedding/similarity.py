@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.groups import Groups
-from equipoise.measure.metric import metric
+from equipoise.measure.metric import Alternative, metric
 from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats.bootstrap import ClusterSums, cluster_sums, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import mostly_mixed, shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
 from equipoise.measure.stats.group_range import resampled_range
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 
 VARIANTS = ("group_mean", "literal_eq4")
 NOT_ABOVE_ZERO = 1e-9
@@ -152,36 +152,27 @@ class _Drawn:
         return _Drawn(self.names, self.sizes, _normalised(self.value[None], scale)[0], null, draws, notes)
 
     def estimates(self, level: float) -> dict[str, Estimate]:
-        return {
-            name: _estimate(
-                self.value[i],
-                self.draws[:, i],
-                self.null[:, i],
-                int(self.sizes[i]),
-                len(self.names),
-                level,
-                self.notes,
-                "two-sided",
-            )
-            for i, name in enumerate(self.names)
-        }
+        estimates = {}
+        for i, name in enumerate(self.names):
+            estimates[name] = self._tested(self.value[i], self.null[:, i], int(self.sizes[i]), level, "two-sided")
+            if len(self.draws) > 1:
+                low, high = np.quantile(self.draws[:, i], [(1 - level) / 2, (1 + level) / 2])
+                estimates[name] = _with_interval(estimates[name], (float(low), float(high)))
+        return estimates
 
     def gap(self, level: float) -> Estimate:
         top, bottom = int(self.value.argmax()), int(self.value.argmin())
-        shown = _estimate(
-            self.value[top] - self.value[bottom],
-            self.draws[:, :0].ravel(),
-            self.null.max(axis=1) - self.null.min(axis=1),
-            int(self.sizes.sum()),
-            len(self.names),
-            level,
-            (minus(self.names[top], self.names[bottom]), *self.notes),
-            "greater",
-        )
-        interval = resampled_range(self.value, self.draws, level)
-        if interval is None or interval[1] <= interval[0]:
-            return shown.with_notes(no_interval("the resamples do not differ"))
-        return replace(shown, ci_low=interval[0], ci_high=interval[1])
+        value, null = self.value[top] - self.value[bottom], np.ptp(self.null, axis=1)
+        whose = minus(self.names[top], self.names[bottom])
+        shown = self._tested(value, null, int(self.sizes.sum()), level, "greater", whose)
+        return _with_interval(shown, resampled_range(self.value, self.draws, level))
+
+    def _tested(
+        self, value: float, null: Floats, n: int, level: float, alternative: Alternative, *notes: str
+    ) -> Estimate:
+        """An estimate with its chance level, without an interval."""
+        plain = Estimate(float(value), n=n, n_groups=len(self.names), notes=(*notes, *self.notes), level=level)
+        return with_chance(plain, null, alternative=alternative) if len(null) > 1 else plain
 
 
 def _drawn(
@@ -245,15 +236,14 @@ def _resampled(
         names, codes = np.unique(sets, return_inverse=True)
         parts = [cluster_sums(rows[labels == g], codes[labels == g]) for g in range(n_groups)]
         places = [np.unique(codes[labels == g]) for g in range(n_groups)]
-        for block in resampling_weights(len(names), replicates, rng):
-            weights = block.astype(np.float64)
+        for weights in resampling_weights(len(names), replicates, rng):
             yield np.stack([_weighted(weights[:, at], part) for at, part in zip(places, parts, strict=True)], axis=1)
         return
     columns = []
     for g in range(n_groups):
         members = cluster_sums(rows[labels == g])
         blocks = resampling_weights(len(members.sizes), replicates, rng)
-        columns.append(np.concatenate([_weighted(block.astype(np.float64), members) for block in blocks]))
+        columns.append(np.concatenate([_weighted(block, members) for block in blocks]))
     yield np.stack(columns, axis=1)
 
 
@@ -271,37 +261,10 @@ def _weighted(weights: Floats, clusters: ClusterSums) -> Floats:
     return out
 
 
-def _estimate(
-    value: float,
-    draws: Floats,
-    null: Floats,
-    n: int,
-    n_groups: int,
-    level: float,
-    notes: tuple[str, ...],
-    alternative: Any,
-) -> Estimate:
-    low = high = null_mean = null_sd = tests = None
-    if len(draws) > 1:
-        low, high = (float(q) for q in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]))
-        if low == high:
-            low, high, notes = None, None, (*notes, no_interval("the resamples do not differ"))
-    if len(null) > 1:
-        null_mean, null_sd = float(null.mean()), float(null.std(ddof=1))
-        tests = p_values(value, null, alternative=alternative)
-    return Estimate(
-        float(value),
-        low,
-        high,
-        null_mean=null_mean,
-        null_sd=null_sd,
-        p_value=None if tests is None else tests.value,
-        p_randomised=None if tests is None else tests.randomised,
-        n=n,
-        n_groups=n_groups,
-        notes=notes,
-        level=level,
-    )
+def _with_interval(estimate: Estimate, ends: tuple[float, float] | None) -> Estimate:
+    if ends is None or ends[1] <= ends[0]:
+        return estimate.with_notes(no_interval("the resamples do not differ"))
+    return replace(estimate, ci_low=ends[0], ci_high=ends[1])
 
 
 def _sets_of(clusters: Any, n: int, inside: NDArray[np.bool_], name: str = "clusters") -> NDArray[Any] | None:

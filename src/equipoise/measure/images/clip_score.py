@@ -25,7 +25,6 @@ CLIPSCORE_WEIGHT = 2.5
     summary="Fit of image and caption.",
     citation="Hessel 2021",
     formula="2.5 max(cos, 0)",
-    range="[0, 2.5]",
     bounds=(0.0, 2.5),
     direction="higher fits better",
     better="higher",
@@ -117,9 +116,7 @@ class PromptAdherence:
     summary="Share of images closest to their own prompt.",
     citation="SocialCounterfactuals (CVPR 2024)",
     formula="share with cos(image, own prompt) highest among candidates, ties 1 / t",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
-    direction="higher is better",
     better="higher",
     chance="1 / candidates",
     when_it_lies="The judge may prefer one group.",
@@ -181,7 +178,6 @@ def prompt_adherence(
     summary="Did the image change as the text did?",
     citation="Gal 2022; Brooks 2023",
     formula="cos(image change, text change)",
-    range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="higher: changed as asked",
     better="higher",
@@ -202,16 +198,10 @@ def directional_similarity(
     >>> directional_similarity(a, b, a, b).values.round(6).tolist()
     [1.0]
     """
-    sides = [
-        unit_rows(values, name)
-        for values, name in (
-            (images_from, "images_from"),
-            (images_to, "images_to"),
-            (texts_from, "texts_from"),
-            (texts_to, "texts_to"),
-        )
-    ]
-    for side, name in zip(sides[1:], ("images_to", "texts_from", "texts_to"), strict=True):
+    names = ("images_from", "images_to", "texts_from", "texts_to")
+    given = (images_from, images_to, texts_from, texts_to)
+    sides = [unit_rows(values, name) for values, name in zip(given, names, strict=True)]
+    for side, name in zip(sides[1:], names[1:], strict=True):
         same_length(sides[0], "images_from", side, name)
         same_width(sides[0], "images_from", side, name)
     moved, asked = sides[1] - sides[0], sides[3] - sides[2]

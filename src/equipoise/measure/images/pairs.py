@@ -27,7 +27,6 @@ LPIPS_EPS = 1e-10
     summary="Structural similarity of pairs of images.",
     citation="Wang 2004",
     formula="mean of the local luminance-contrast-structure product, Gaussian 11 x 11",
-    range="[-1, 1]",
     bounds=(-1.0, 1.0),
     direction="1: identical",
     better="higher",

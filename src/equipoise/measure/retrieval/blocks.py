@@ -1,6 +1,6 @@
 """Blocks of scores: some queries, some images, -inf where a query may not have an image.
 
-Running counts along ranked lists of groups.
+Ranked lists of groups: checked, and counted.
 """
 
 from __future__ import annotations
@@ -56,11 +56,6 @@ def group_counts(ranked: NDArray[np.integer], n_groups: int) -> NDArray[np.int64
     flat = lists + np.arange(len(lists))[:, None] * n_groups
     counts = np.bincount(flat[lists >= 0], minlength=len(lists) * n_groups)
     return counts.reshape(*ranked.shape[:-1], n_groups)
-
-
-def group_totals(labels: Labels, group: int) -> NDArray[np.int64]:
-    """(..., T) how many of ``group`` are in each prefix."""
-    return np.asarray(np.cumsum(labels == group, axis=-1))
 
 
 Floats = NDArray[Any]

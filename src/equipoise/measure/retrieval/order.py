@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import occurrence
 from equipoise.measure.metric import Scope, metric
-from equipoise.measure.retrieval.blocks import discounts, group_totals, ranked_lists
+from equipoise.measure.retrieval.blocks import discounts, ranked_lists
 
 FloatArray = NDArray[np.float64]
 
@@ -53,11 +53,17 @@ def _growth(count: NDArray[np.int64]) -> FloatArray:
 
 def mean_of_curve(curve: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
     """NDKL from the divergence of every prefix (..., T) and whether there is such a prefix."""
-    weights = np.where(there, discounts(curve.shape[-1]), 0.0)
-    total = weights.sum(axis=-1)
+    weights, total = _weighted(there, discounts(curve.shape[-1]))
+    return np.asarray((curve * weights).sum(axis=-1) / total)
+
+
+def _weighted(there: NDArray[np.bool_], weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(..., T) the weight of each rank where there is an image, else 0, and (...) their sum."""
+    own = np.where(there, weights, 0.0)
+    total = own.sum(axis=-1)
     if not (total > 0).all():
         raise InputError("ranked: a query has no ranked image; drop such queries and report them")
-    return np.asarray((curve * weights).sum(axis=-1) / total)
+    return own, np.asarray(total)
 
 
 def _ndkl_bounds(scope: Scope) -> tuple[float, float]:
@@ -97,7 +103,7 @@ def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
 def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """:func:`infeasible_index` and :func:`infeasible_count` together: the same prefixes decide both."""
     labels, there, share = ranked_lists(ranked, desired)
-    return shortfalls_of(lambda group: group_totals(labels, group), there, share)
+    return shortfalls_of(lambda group: np.cumsum(labels == group, axis=-1), there, share)
 
 
 def shortfalls_of(
@@ -116,12 +122,13 @@ def shortfalls_of(
     return some.sum(axis=-1).astype(np.float64), pairs.astype(np.float64)
 
 
-def _prefixes(prefixes: FloatArray, pairs: FloatArray) -> FloatArray:
-    return prefixes
+def _first(first: FloatArray, second: FloatArray) -> FloatArray:
+    """What an audit calls where the first thing that it knows of the lists is the metric itself."""
+    return first
 
 
-def _pairs(prefixes: FloatArray, pairs: FloatArray) -> FloatArray:
-    return pairs
+def _second(first: FloatArray, second: FloatArray) -> FloatArray:
+    return second
 
 
 def _index_bounds(scope: Scope) -> tuple[float, float]:
@@ -140,13 +147,12 @@ def _count_bounds(scope: Scope) -> tuple[float, float]:
     formula="#{i <= K: some g has count_i(g) < floor(d_g i)}",
     range="0 to K",
     bounds=_index_bounds,
-    direction="lower is better",
     better="lower",
     alternative="greater",
     chance="depends on the shares; 0 for groups with d_g K < 1",
     when_it_lies="small groups are never due anything in a short list",
     detail=True,
-    compute=_prefixes,
+    compute=_first,
 )
 def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many prefixes i = 1..T have some group g with count_i(g) < floor(d_g i) (Geyik et al. 2019).
@@ -167,13 +173,12 @@ def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     formula="#{(i, g): count_i(g) < floor(d_g i), i <= K}",
     range="0 to K (G - 1)",
     bounds=_count_bounds,
-    direction="lower is better",
     better="lower",
     alternative="greater",
     chance="as the infeasible index",
     when_it_lies="small groups are never due anything in a short list",
     detail=True,
-    compute=_pairs,
+    compute=_second,
 )
 def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many (prefix, group) pairs fall short: count_i(g) < floor(d_g i), i = 1..T (Geyik et al. 2019).
@@ -209,10 +214,6 @@ def attention(length: int, kind: str = "log") -> FloatArray:
     return np.asarray(stop * (1 - stop) ** np.arange(length))
 
 
-def _exposures(seen: FloatArray, share: FloatArray) -> FloatArray:
-    return seen
-
-
 @metric(
     "exposure",
     takes="exposures",
@@ -227,7 +228,7 @@ def _exposures(seen: FloatArray, share: FloatArray) -> FloatArray:
     per_group=True,
     detail=True,
     unit="share",
-    compute=_exposures,
+    compute=_first,
 )
 def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArray:
     """The share (..., G) of all attention that goes to each group over the ranked lists (..., T).
@@ -239,10 +240,7 @@ def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArr
     [0.469, 0.531]
     """
     labels, there, _ = ranked_lists(ranked, np.ones(n_groups))
-    weights = np.where(there, attention(labels.shape[-1], kind), 0.0)
-    total = weights.sum(axis=-1)
-    if not (total > 0).all():
-        raise InputError("ranked: a query has no ranked image; drop such queries and report them")
+    weights, total = _weighted(there, attention(labels.shape[-1], kind))
     lists, flat = labels.reshape(-1, labels.shape[-1]), weights.reshape(-1, labels.shape[-1])
     place = np.where(lists >= 0, lists, 0) + np.arange(len(lists))[:, None] * n_groups
     sums = np.bincount(place.ravel(), flat.ravel(), minlength=len(lists) * n_groups)
@@ -303,7 +301,6 @@ def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
     summary="A member's mean exposure in the worst placed group over the best placed one.",
     citation="Singh and Joachims, Fairness of Exposure in Rankings, KDD 2018",
     formula="min_g (exposure_g / d_g) / max_g (exposure_g / d_g)",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="1 is parity; lower is worse",
     alternative="less",

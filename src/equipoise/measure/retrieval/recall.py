@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
+from equipoise.measure.arrays import as_keys
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval, no_null, of_sources
@@ -21,7 +22,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import keys_of, shuffled_labels
 from equipoise.measure.stats.group_range import ends_of, mover_bounds, range_interval, size_of
 from equipoise.measure.stats.laws import t_quantile
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 from equipoise.pace import steps
 
@@ -60,7 +61,6 @@ def recall_at_k(ranks: ArrayLike, k: int) -> FloatArray:
     summary="Recall@K of the queries about each group, and the gap.",
     citation="Garcia et al., Uncurated Image-Text Datasets (PHASE), CVPR 2023",
     formula="share of a group's queries whose target is among the top K; gap = highest - lowest",
-    range="[0, 1]",
     bounds=(0.0, 1.0),
     direction="higher is better; the gap should be 0",
     better="higher",
@@ -235,30 +235,20 @@ def gap_by_group(
     if high == low:
         low = 1
     null = data.shuffled_gaps(statistic, kept, draws, rng)
-    gap = float(observed[high] - observed[low])
-    p = p_values(gap, null, rng=rng)
     dropped = {"query of an undefined group": groups.n_undefined}
     dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
     without = [no_interval(f"{name} has none") for name in names if by_group[name].ci_low is None]
     interval = NOTHING if without else data.gap_interval(statistic, kept, list(by_group.values()), level)
-    return GroupGap(
-        by_group,
-        Estimate(
-            gap,
-            *interval,
-            null_mean=float(null.mean()),
-            null_sd=float(null.std()),
-            p_value=p.value,
-            p_randomised=p.randomised,
-            n=int(counts.sum()),
-            n_groups=len(kept),
-            dropped=dropped,
-            notes=(minus(names[high], names[low]), *of_sources(data.sources), *without),
-            level=level,
-        ),
-        names[high],
-        names[low],
+    gap = Estimate(
+        float(observed[high] - observed[low]),
+        *interval,
+        n=int(counts.sum()),
+        n_groups=len(kept),
+        dropped=dropped,
+        notes=(minus(names[high], names[low]), *of_sources(data.sources), *without),
+        level=level,
     )
+    return GroupGap(by_group, with_chance(gap, null, ddof=0, rng=rng), names[high], names[low])
 
 
 def _interval(
@@ -283,7 +273,7 @@ def _interval(
     if 2 * 0.5**units > 1 - level:
         return None, None, (no_interval(f"{units} independent units are too few for one of {level:.0%}"),)
     blocks = resampling_weights(units, draws, rng, chunk=CELLS)
-    drawn = np.concatenate([statistic(values, block[:, keys].astype(np.float64)) for block in blocks])
+    drawn = np.concatenate([statistic(values, block[:, keys]) for block in blocks])
     low, high = np.quantile(drawn, (0.5 - level / 2, 0.5 + level / 2))
     if low == high:
         return None, None, (no_interval(f"the draws of {units} independent units all give {low:g}"),)
@@ -313,9 +303,7 @@ class _Sorted:
         sources: ArrayLike | None,
         shuffle_within: ArrayLike | None,
     ) -> _Sorted:
-        keys = np.arange(len(values)) if clusters is None else np.asarray(clusters)
-        if keys.shape != (len(values),):
-            raise InputError(f"clusters has shape {keys.shape} for {len(values)} values; give one key per value")
+        keys = np.arange(len(values)) if clusters is None else as_keys(clusters, "clusters", len(values), "value")
         order = np.argsort(values, kind="stable")
         order = order[groups.defined[order]]
         if order.size == 0:

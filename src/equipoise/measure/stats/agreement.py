@@ -29,7 +29,6 @@ UNDEFINED_CHANCE = "all ratings are the same: agreement cannot be told from chan
     citation="Cohen 1960, 1968",
     formula="1 - sum w O / sum w E",
     range="[-1, 1]",
-    direction="higher is better",
     better="higher",
     chance="0",
     when_it_lies="Low when one answer dominates (prevalence).",
@@ -96,7 +95,6 @@ def cohen_kappa(
     citation="Fleiss 1971",
     formula="(P - Pe) / (1 - Pe)",
     range="[-1 / (r - 1), 1]",
-    direction="higher is better",
     better="higher",
     chance="0",
     when_it_lies="Low when one answer dominates; no missing answers.",
@@ -136,7 +134,6 @@ def fleiss_kappa(ratings: Any, *, replicates: int = 1000, seed: int = 0, level: 
     citation="Krippendorff 2011",
     formula="1 - Do / De",
     range="(-1, 1]",
-    direction="higher is better",
     better="higher",
     chance="0",
     when_it_lies="Agreement is not truth: annotators can share a stereotype.",
@@ -169,7 +166,7 @@ def krippendorff_alpha(
     value = float(_alphas(np.ones((1, len(counts))), counts, scale)[0])
     rng = np.random.default_rng(seed)
     blocks = resampling_weights(len(counts), as_count(replicates, "replicates"), rng)
-    draws = np.concatenate([_alphas(block.astype(np.float64), counts, scale) for block in blocks])
+    draws = np.concatenate([_alphas(block, counts, scale) for block in blocks])
     dropped = {"items with fewer than two answers": int((~usable).sum())}
     return _estimate(value, draws, len(counts), dropped, level)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.arrays import as_keys
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 from equipoise.pace import steps
@@ -60,10 +61,7 @@ def cluster_sums(values: ArrayLike, clusters: ArrayLike | None = None) -> Cluste
         raise InputError(f"values: row {row} is not finite; drop it first and report it as dropped")
     if clusters is None:
         return ClusterSums(table, np.ones(len(table)))
-    keys = np.asarray(clusters)
-    if keys.shape != (len(table),):
-        raise InputError(f"clusters has shape {keys.shape} for {len(table)} values; give one key per value")
-    _, codes = np.unique(keys, return_inverse=True)
+    _, codes = np.unique(as_keys(clusters, "clusters", len(table), "value"), return_inverse=True)
     sizes = np.bincount(codes).astype(np.float64)
     sums = np.stack([np.bincount(codes, column) for column in table.T], axis=1).astype(np.float64)
     return ClusterSums(sums, sizes)
@@ -107,7 +105,7 @@ def no_width_note(draws: ArrayLike) -> str:
 
 def resampling_weights(
     n_clusters: int, replicates: int, rng: np.random.Generator, chunk: int = 4_000_000
-) -> Iterator[NDArray[np.float32]]:
+) -> Iterator[FloatArray]:
     """Blocks (b, C) of how often each cluster is drawn; all blocks together are ``replicates`` rows.
 
     How often, not which: a mean of resampled rows is then one matrix product.
@@ -120,7 +118,7 @@ def resampling_weights(
         drawn = rng.integers(0, n_clusters, size=(rows, n_clusters))
         drawn += np.arange(rows)[:, None] * n_clusters
         counts = np.bincount(drawn.ravel(), minlength=rows * n_clusters)
-        yield counts.reshape(rows, n_clusters).astype(np.float32)
+        yield counts.reshape(rows, n_clusters).astype(np.float64)
 
 
 def bootstrap_means(
@@ -141,9 +139,8 @@ def bootstrap_means(
     return means[:, 0] if np.ndim(values) == 1 else means
 
 
-def _weighted_means(weights: NDArray[np.float32], sums: ClusterSums) -> FloatArray:
-    exact = weights.astype(np.float64)
-    return np.asarray((exact @ sums.sums) / (exact @ sums.sizes)[:, None])
+def _weighted_means(weights: FloatArray, sums: ClusterSums) -> FloatArray:
+    return np.asarray((weights @ sums.sums) / (weights @ sums.sizes)[:, None])
 
 
 def bootstrap_statistic(
@@ -168,7 +165,7 @@ def bootstrap_statistic(
         raise InputError(f"counts has shape {table.shape}; give one row per query and one column per count")
     sums = cluster_sums(table, clusters).sums
     rng = np.random.default_rng(seed)
-    parts = [statistic(w.astype(np.float64) @ sums) for w in resampling_weights(len(sums), replicates, rng)]
+    parts = [statistic(w @ sums) for w in resampling_weights(len(sums), replicates, rng)]
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
 
 
@@ -233,8 +230,7 @@ def _bootstrap_t(
     total, size = sums.sums[:, 0], sums.sizes
     means = total / size
     parts = []
-    for block in resampling_weights(n_clusters, replicates, rng):
-        w = block.astype(np.float64)
+    for w in resampling_weights(n_clusters, replicates, rng):
         rows = w @ size
         centre = (w @ total) / rows
         square = w @ total**2 - 2 * centre * (w @ (total * size)) + centre**2 * (w @ size**2)

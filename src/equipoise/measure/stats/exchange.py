@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.errors import InputError
-from equipoise.measure.arrays import occurrence, row_blocks
+from equipoise.measure.arrays import as_keys, occurrence, row_blocks
 from equipoise.measure.groups import UNDEFINED, Groups
 
 Codes = NDArray[np.int64]
@@ -71,9 +70,7 @@ def named_keys(values: ArrayLike, n: int, name: str) -> tuple[NDArray[Any], Code
     >>> named_keys(["b", "a", "b"], 3, "sets")[0].tolist()
     ['a', 'b']
     """
-    array = np.asarray(values)
-    if array.shape != (n,):
-        raise InputError(f"{name} has shape {array.shape} for {n} images; give one key per image")
+    array = as_keys(values, name, n)
     names, numbers = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     return names, numbers.astype(np.int64)
 
@@ -252,9 +249,7 @@ class LabelShuffler:
     def __init__(self, labels: ArrayLike, blocks: ArrayLike | None = None, together: ArrayLike | None = None) -> None:
         self.labels = np.asarray(labels, dtype=np.int32)
         n = len(self.labels)
-        keys = np.zeros(n, dtype=np.int64) if blocks is None else np.asarray(blocks)
-        if keys.shape != (n,):
-            raise InputError(f"blocks has shape {keys.shape} for {n} labels; give one key per label")
+        keys = np.zeros(n, dtype=np.int64) if blocks is None else as_keys(blocks, "blocks", n, "label")
         if keys.dtype == object:
             keys = keys.astype(str)
         _, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)

@@ -30,7 +30,7 @@ from equipoise.measure.stats.group_range import (
     t_bounds,
 )
 from equipoise.measure.stats.laws import t_quantile
-from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 
 STILL = "no label can move under chance, so that the p-value says nothing: what could exchange labels shows one group"
@@ -119,23 +119,18 @@ def group_means(
         raise InputError(f"shuffle_within has {len(within)} entries for {len(numbers)} values")
     rng = np.random.default_rng(seed)
     observed, draws, moved = _observed_and_shuffled(numbers, groups, kept, keys, within, permutations, rng)
-    tests = p_values(observed, draws, rng=rng)
     low, high, why = gap_interval(numbers, groups, keys, share=share, level=level)
     gap = Estimate(
         observed,
         low,
         high,
-        null_mean=float(draws.mean()),
-        null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
         n=int(groups.defined.sum()),
         n_groups=len(kept),
         dropped=dropped,
         notes=(minus(highest, lowest), *(() if moved else (STILL,)), *why),
         level=level,
     )
-    return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
+    return GroupMeans(by_group, with_chance(gap, draws, rng=rng), highest, lowest, numbers, dropped)
 
 
 def gap_interval(

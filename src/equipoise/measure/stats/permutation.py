@@ -6,13 +6,14 @@ Permutation p-values: the +1 rule, randomised p-values for discrete statistics, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import Alternative
+from equipoise.measure.stats.estimate import Estimate
 from equipoise.pace import steps
 
 FloatArray = NDArray[np.float64]
@@ -72,6 +73,32 @@ def p_values(
     if alternative == "less":
         return PValues(lower, float(1 - u_upper))
     return PValues(min(1.0, 2 * min(upper, lower)), float(2 * min(u_upper, 1 - u_upper)))
+
+
+def with_chance(
+    estimate: Estimate,
+    draws: FloatArray,
+    *,
+    mean: float | None = None,
+    ddof: int = 1,
+    alternative: Alternative = "greater",
+    rng: np.random.Generator | int | None = 0,
+) -> Estimate:
+    """The estimate with the chance level and the p-values that ``draws`` (R,) of its null give.
+
+    ``mean`` is that of the null where it is known exactly. The spread divides by R - ``ddof``; there is none at 0.
+
+    >>> with_chance(Estimate(3.0, n=4), np.array([1.0, 2.0, 3.0]))
+    3 chance 2 ± 1, excess +1, p = 0.5, n = 4
+    """
+    tests = p_values(estimate.value, draws, alternative=alternative, rng=rng)
+    return replace(
+        estimate,
+        null_mean=float(draws.mean()) if mean is None else mean,
+        null_sd=float(draws.std(ddof=ddof)) if len(draws) > ddof else None,
+        p_value=tests.value,
+        p_randomised=tests.randomised,
+    )
 
 
 def permutation_test(
