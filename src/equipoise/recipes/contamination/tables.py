@@ -188,7 +188,8 @@ def _trend_parts(
         StudyTable(f"levels-{what}", f"{what} at the first and last share", _levels(whole, metrics), digits=3),
         *_by_group(models, what),
     )
-    return [StudyPart(name, f"Trends of {what}", (intro, *texts), tables, (), f"{_n_models(models)} {what}")]
+    made_from = f"{len(models[['arm', 'seed', 'alpha']].drop_duplicates())} {what}"
+    return [StudyPart(name, f"Trends of {what}", (intro, *texts), tables, (), made_from)]
 
 
 def _evenness(check: UniformityCheck | None, cautious: UniformityCheck | None) -> str:
@@ -218,10 +219,6 @@ def _less(whole: pd.DataFrame, arm: str, other: str) -> pd.DataFrame:
     """What each number of an arm is more than that of another arm, of the same seed and share."""
     first, second = (_of_arm(whole, each).set_index(["seed", "alpha", "metric"])["value"] for each in (arm, other))
     return (first - second).dropna().reset_index()
-
-
-def _n_models(models: pd.DataFrame) -> int:
-    return len(models[["arm", "seed", "alpha"]].drop_duplicates())
 
 
 def _levels(whole: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:

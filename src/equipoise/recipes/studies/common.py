@@ -163,13 +163,10 @@ def followed(correlations: pd.DataFrame) -> list[str]:
     clear = (tested["low"] > 0) & (holm(tested["p"].to_numpy(float)) < 0.05)
     sentences = []
     for words, rows in (("Gaps follow what was put in", tested[clear]), ("Not shown to follow it", tested[~clear])):
-        if len(rows):
-            sentences.append(f"{words}: {joined([f'{model} on {axis_name(axis)}' for model, axis in _named(rows)])}.")
+        named = [f"{row['model']} on {axis_name(str(row['axis']))}" for row in rows.to_dict("records")]
+        if named:
+            sentences.append(f"{words}: {joined(named)}.")
     return [" ".join(sentences)]
-
-
-def _named(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(rows["model"].astype(str), rows["axis"].astype(str), strict=True))
 
 
 def metric_table(

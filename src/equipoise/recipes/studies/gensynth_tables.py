@@ -191,13 +191,12 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
     table = StudyTable("T7", "Do edits show what was asked, and what the caption says?", pd.DataFrame(rows), digits=1)
     deciles = pd.read_csv(home.step("filter") / "knn_deciles.csv")
     counts = deciles.groupby(["decile", "chosen"]).size().unstack(fill_value=0).reset_index()
+    pairs_in = counts.melt("decile", var_name="chosen", value_name="value")
     bars = pd.DataFrame(
         {
-            "group": [f"{(d - 1) / 10:.1f} to {d / 10:.1f}" for d in counts["decile"]] * len(counts.columns[1:]),
-            "series": [
-                "chosen pairs" if c else "candidate pairs" for c in counts.columns[1:] for _ in range(len(counts))
-            ],
-            "value": [int(v) for c in counts.columns[1:] for v in counts[c]],
+            "group": [f"{(d - 1) / 10:.1f} to {d / 10:.1f}" for d in pairs_in["decile"]],
+            "series": ["chosen pairs" if chosen else "candidate pairs" for chosen in pairs_in["chosen"]],
+            "value": pairs_in["value"],
         }
     )
     figure = StudyFigure(

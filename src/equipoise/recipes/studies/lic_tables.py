@@ -95,12 +95,8 @@ def _table_2_1(home: StudyHome) -> StudyPart:
             "and these captions choose others. With --from train=captions_train2014.json it is comparable."
         )
     table = StudyTable("T2.1", "Gender bias of captioning models", pd.DataFrame(rows), digits=2)
-    return StudyPart("Table 2.1", "Gender bias by five metrics", tuple(text), (table,), (), _of(folder))
-
-
-def _of(folder: Path) -> str:
-    notes = read_results(folder / "results.parquet")
-    return f"{int(notes['n'].max()):,} captions per model"
+    made_from = f"{int(read_results(folder / 'results.parquet')['n'].max()):,} captions per model"
+    return StudyPart("Table 2.1", "Gender bias by five metrics", tuple(text), (table,), (), made_from)
 
 
 def _lic_table(home: StudyHome, axis: str, table: str, name: str, column: str) -> StudyPart:
