@@ -97,15 +97,20 @@ def subject_values(folder: Path, metric: str, **keys: Any) -> pd.Series:
     return rows.set_index("subject")["value"].astype(float)
 
 
-def paper_table(paper: str, table: str, title: str, *, rows: str = "", digits: int = 2) -> StudyTable:
-    """A table of a paper as it is printed, for where nothing could be measured that belongs beside it."""
+def paper_table(paper: str, table: str, title: str = "", *, rows: str = "", digits: int = 2) -> StudyTable:
+    """A table of a paper as it is printed, for where nothing could be measured that belongs beside it.
+
+    >>> paper_table("gensynth", "T2").title
+    "The paper's Table 2"
+    """
     numbers = published_numbers(paper).numbers
     some = numbers[numbers["table"] == table]
     if rows:
         some = some[some["row"].str.contains(rows, regex=True)]
     frame = pd.DataFrame({"row": some["row"], "column": some["column"], "published": some["value"]})
     frame = frame.assign(published_sd=some["sd"], doubt=[doubt_sentence(codes) for codes in some["doubt"]])
-    return StudyTable(f"{table}-published", title, frame.reset_index(drop=True), digits=digits)
+    called = title or f"The paper's Table {table.removeprefix('T')}"
+    return StudyTable(f"{table}-published", called, frame.reset_index(drop=True), digits=digits)
 
 
 def correlation_cells(x: ArrayLike, y: ArrayLike) -> dict[str, Any]:

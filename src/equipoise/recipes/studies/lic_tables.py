@@ -149,15 +149,8 @@ def _figure_2_3(home: StudyHome) -> list[StudyPart]:
     for x, say in (("vocabulary", "words in the vocabulary"), ("bleu_4", "BLEU-4")):
         if x in points:
             some = points.rename(columns={"model": "label"}).assign(x=points[x], y=points[y])
-            figures.append(
-                StudyFigure(
-                    f"F2.3-{x}",
-                    f"{y.upper()} against {say}",
-                    "One point per model.",
-                    scatter(some, say, y.upper(), name=x),
-                    points,
-                )
-            )
+            svg = scatter(some, say, y.upper(), name=x)
+            figures.append(StudyFigure(f"F2.3-{x}", f"{y.upper()} against {say}", "One point per model.", svg, points))
     return [StudyPart("Figure 2.3", "Do richer or better captions amplify more?", (), (), tuple(figures), "the screen")]
 
 
@@ -191,7 +184,7 @@ def _world_parts(home: StudyHome) -> list[StudyPart]:
         "do."
     )
     table = StudyTable("T2.4", "LIC_M on masked images", pd.DataFrame(rows), digits=1)
-    paper = paper_table("lic", "T2.4", "The paper's Table 2.4", digits=1)
+    paper = paper_table("lic", "T2.4", digits=1)
     parts.append(StudyPart("Table 2.4", "Where does it come from?", (text,), (table, paper), (), "masked pictures"))
     return [*parts, *_figure_2_2(folder)]
 
