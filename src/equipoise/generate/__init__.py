@@ -59,44 +59,26 @@ __all__ = [
     "world_sets",
 ]
 
-_HOMES = {
-    "SET_PRESETS": "sets",
-    "EditCheck": "verify",
-    "EditsConfig": "edits",
-    "Cost": "jobs",
-    "InpaintConfig": "inpaint",
-    "MaskConfig": "mask",
-    "PartsConfig": "parts",
-    "PerturbConfig": "perturb",
-    "WorkPlan": "plans",
-    "ScenesConfig": "scenes",
-    "SetsConfig": "sets",
-    "SubstituteConfig": "substitute",
-    "SwapConfig": "swap",
-    "check_pool": "verify",
-    "Recognised": "verify",
-    "recognised": "verify",
-    "contact_sheet": "tools",
-    "contaminated": "substitute",
-    "estimate": "jobs",
-    "plan_edits": "edits",
-    "plan_inpaint": "inpaint",
-    "plan_mask": "mask",
-    "plan_parts": "parts",
-    "plan_perturb": "perturb",
-    "plan_scenes": "scenes",
-    "plan_sets": "sets",
-    "plan_substitute": "substitute",
-    "plan_swap": "swap",
-    "plan_world_scenes": "scenes",
-    "run": "jobs",
-    "verify_edits": "verify",
-    "world_sets": "sets",
+_NAMES = {
+    "edits": ("EditsConfig", "plan_edits"),
+    "inpaint": ("InpaintConfig", "plan_inpaint"),
+    "jobs": ("Cost", "estimate", "run"),
+    "mask": ("MaskConfig", "plan_mask"),
+    "parts": ("PartsConfig", "plan_parts"),
+    "perturb": ("PerturbConfig", "plan_perturb"),
+    "plans": ("WorkPlan",),
+    "scenes": ("ScenesConfig", "plan_scenes", "plan_world_scenes"),
+    "sets": ("SET_PRESETS", "SetsConfig", "plan_sets", "world_sets"),
+    "substitute": ("SubstituteConfig", "contaminated", "plan_substitute"),
+    "swap": ("SwapConfig", "plan_swap"),
+    "tools": ("contact_sheet",),
+    "verify": ("EditCheck", "Recognised", "check_pool", "recognised", "verify_edits"),
 }
+"""The public names of each module."""
 
 
 # Imported on first use, as in the other packages: pyarrow must not slow down `equipoise --help`.
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: home for home, names in _NAMES.items() for name in names})
 
 
 def __dir__() -> list[str]:

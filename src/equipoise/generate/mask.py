@@ -153,27 +153,22 @@ def _things(row: dict[str, Any], ranks: Mapping[str, int] | None = None) -> list
 
 def make_masked(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
     """The masked copy of each image."""
-    rows_of_tasks = []
-    for row in rows:
-        task = task_of(row)
-        photo = tools.source(task["place"])
-        mask = _mask(task, photo, tools)
-        rows_of_tasks.append(
-            tools.finished(
-                [
-                    {
-                        "image": blacked_out(photo, mask),
-                        "image_id": task["id"],
-                        "source_id": task["id"],
-                        **kept(tools.labels(task["place"]), task["keeps"]),
-                        "generator": "mask",
-                        "params": json.dumps({"what": task["what"], "by": task["by"]}, sort_keys=True),
-                        "drawn_mask": json.dumps(masks.encode(mask)),
-                    }
-                ],
-            )
-        )
-    return rows_of_tasks
+    return [_made(task_of(row), tools) for row in rows]
+
+
+def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
+    photo = tools.source(task["place"])
+    mask = _mask(task, photo, tools)
+    masked = {
+        "image": blacked_out(photo, mask),
+        "image_id": task["id"],
+        "source_id": task["id"],
+        **kept(tools.labels(task["place"]), task["keeps"]),
+        "generator": "mask",
+        "params": json.dumps({"what": task["what"], "by": task["by"]}, sort_keys=True),
+        "drawn_mask": json.dumps(masks.encode(mask)),
+    }
+    return tools.finished([masked])
 
 
 def _mask(task: Task, photo: Image.Image, tools: Tools) -> Mask:

@@ -48,17 +48,16 @@ def check_pool(
     that can be said of their group, are left out. ``asking`` says how the encoder is asked.
     """
     texts = _captions(source)
-    names, groups, sources, said, vectors = [], [], [], [], []
+    groups, sources, said, vectors = [], [], [], []
     for row, vector in _embedded(images, encoder, axis, only_kept, asking):
         own = row.get("source_id") or row["image_id"]
         captions = _said_of(texts.get(own, ()), axis, row[axis]) if row[axis] is not None else []
         if captions:
-            names.append(row["image_id"])
             groups.append(str(row[axis]))
             sources.append(own)
             said.append(captions)
             vectors.append(vector)
-    if not names:
+    if not vectors:
         raise InputError(f"{images.path} has no image with a label on {axis!r} and a caption that can be said of it")
     known = prompts or _prompts(sorted(set(groups)))
     taken = set(sources)

@@ -32,7 +32,11 @@ _VALID = ("Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_4a_3x3")
 """Convolutions of stride 1 or 2 that pad nothing; the others of stride 1 pad half their size."""
 _BLOCKS_A = ("Mixed_5b", "Mixed_5c", "Mixed_5d")
 _BLOCKS_C = ("Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e")
+_DOUBLED = ("branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3")
 _LONG = ("branch7x7dbl_1", "branch7x7dbl_2", "branch7x7dbl_3", "branch7x7dbl_4", "branch7x7dbl_5")
+_BRANCHES_A = (("branch1x1",), ("branch5x5_1", "branch5x5_2"), _DOUBLED)
+_BRANCHES_C = (("branch1x1",), ("branch7x7_1", "branch7x7_2", "branch7x7_3"), _LONG)
+"""The chains of convolutions in every block of a kind; a pool stands beside them."""
 
 
 def open_inception(spec: str = NAME) -> InceptionNetwork:
@@ -136,23 +140,11 @@ class InceptionNetwork:
         x = self._conv(self._conv(nn.max_pool2d(x, 3, 2), "Conv2d_3b_1x1"), "Conv2d_4a_3x3")
         x = nn.max_pool2d(x, 3, 2)
         for block in _BLOCKS_A:
-            parts = [
-                self._chain(x, block, "branch1x1"),
-                self._chain(x, block, "branch5x5_1", "branch5x5_2"),
-                self._chain(x, block, "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"),
-                self._chain(average(x), block, "branch_pool"),
-            ]
-            x = torch.cat(parts, dim=1)
-        doubled = self._chain(x, "Mixed_6a", "branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3", last_stride=2)
+            x = self._joined(block, [self._chain(x, block, *names) for names in _BRANCHES_A], average(x))
+        doubled = self._chain(x, "Mixed_6a", *_DOUBLED, last_stride=2)
         x = torch.cat([self._conv(x, "Mixed_6a.branch3x3", 2), doubled, nn.max_pool2d(x, 3, 2)], dim=1)
         for block in _BLOCKS_C:
-            parts = [
-                self._chain(x, block, "branch1x1"),
-                self._chain(x, block, "branch7x7_1", "branch7x7_2", "branch7x7_3"),
-                self._chain(x, block, *_LONG),
-                self._chain(average(x), block, "branch_pool"),
-            ]
-            x = torch.cat(parts, dim=1)
+            x = self._joined(block, [self._chain(x, block, *names) for names in _BRANCHES_C], average(x))
         short = self._chain(x, "Mixed_7a", "branch3x3_1", "branch3x3_2", last_stride=2)
         names = ("branch7x7x3_1", "branch7x7x3_2", "branch7x7x3_3", "branch7x7x3_4")
         long = self._chain(x, "Mixed_7a", *names, last_stride=2)
@@ -162,13 +154,16 @@ class InceptionNetwork:
         return x.mean(dim=(2, 3))
 
     def _wide(self, x: Any, block: str, pooled: Any) -> Any:
-        import torch
-
         single = self._chain(x, block, "branch3x3_1")
         double = self._chain(x, block, "branch3x3dbl_1", "branch3x3dbl_2")
         parts = [self._chain(x, block, "branch1x1")]
         parts += [self._chain(single, block, f"branch3x3_2{side}") for side in "ab"]
         parts += [self._chain(double, block, f"branch3x3dbl_3{side}") for side in "ab"]
+        return self._joined(block, parts, pooled)
+
+    def _joined(self, block: str, parts: list[Any], pooled: Any) -> Any:
+        import torch
+
         return torch.cat([*parts, self._chain(pooled, block, "branch_pool")], dim=1)
 
 

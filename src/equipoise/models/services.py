@@ -61,7 +61,7 @@ class Watched:
 
     def open(self, request: Request, timeout: float) -> Any:
         """As ``urllib.request.urlopen``, with redirects and proxies; ``timeout`` is that of each read."""
-        opener = build_opener(_Plain(self), _Encrypted(self))
+        opener = build_opener(_Connecting(self))
         return opener.open(request, timeout=max(0.001, min(timeout, self._end - time.monotonic())))
 
     def connected(self, *address: Any, **options: Any) -> socket.socket:
@@ -82,19 +82,15 @@ class Watched:
                     copy.shutdown(socket.SHUT_RDWR)
 
 
-class _Plain(HTTPHandler):
+class _Connecting(HTTPHandler, HTTPSHandler):
+    """Opens plain and encrypted connections, in the place of both stock handlers."""
+
     def __init__(self, watch: Watched) -> None:
         super().__init__()
         self._watch = watch
 
     def http_open(self, req: Request) -> Any:
         return self.do_open(_connections(HTTPConnection, self._watch), req)
-
-
-class _Encrypted(HTTPSHandler):
-    def __init__(self, watch: Watched) -> None:
-        super().__init__()
-        self._watch = watch
 
     def https_open(self, req: Request) -> Any:
         return self.do_open(_connections(HTTPSConnection, self._watch), req)

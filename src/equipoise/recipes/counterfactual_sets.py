@@ -196,7 +196,8 @@ def _studied(
     tables = {}
     for name, config in settings.arms().items():
         say(f"2. the first candidates again, from the same seeds: {name}")
-        tables[name] = run(plan_sets(texts, config), folder / f"sets-{_slug(name)}", model, progress=progress)
+        place = folder / f"sets-{name.replace(' ', '-').replace('+', '-')}"
+        tables[name] = run(plan_sets(texts, config), place, model, progress=progress)
     say(f"3. the filter: similarity and detectability, seen by {FILTER_MODEL}")
     filtered = run_filters(
         sets, filter_steps(world), folder / "filter", models=Models(encoder=FILTER_MODEL), axes=AXES, seed=settings.seed
@@ -234,15 +235,12 @@ def put_into(page: Path, outcome: SetsFound) -> None:
     text = page.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         raise InputError(f"{page}: the marks {BEGIN} and {END} are missing; write them where the table belongs")
-    sheets = [f"![{path.stem}]({_relative(path, page)})" for path in outcome.pictures]
+    places = [Path(os.path.relpath(path, page.parent)) for path in outcome.pictures]
+    sheets = [f"![{path.stem}]({path.as_posix()})" for path in places]
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]
     block = "\n\n".join([outcome.markdown().rstrip(), *sheets])
     write_whole(page, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}".encode())
-
-
-def _relative(path: Path, page: Path) -> str:
-    return Path(os.path.relpath(path, page.parent)).as_posix()
 
 
 def spread_subjects(n: int) -> list[str]:
@@ -361,7 +359,3 @@ def _sheet(lines: Sequence[_Line]) -> Image.Image:
         tiles += [(f"{caption}: {label}", Image.fromarray(im)) for label, im in zip(labels, part.images, strict=True)]
         wrong += (~np.all([part.right(axis) for axis in (*ASKED, "occupation")], axis=0)).tolist()
     return contact_sheet(tiles, columns=across, side=96, marked=wrong)
-
-
-def _slug(name: str) -> str:
-    return name.replace(" ", "-").replace("+", "-")

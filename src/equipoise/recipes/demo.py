@@ -240,18 +240,11 @@ def _audit_generated(
     """Both encoders on what the filters left of the made pictures; nothing where that is too little."""
     if generated.kept is None:
         return {}
-    audits = {}
+    audits, chosen = {}, config.having({"k": [MADE_TOP]})
     for name, encoder in encoders.items():
         try:
             key = f"generated-{name}"
-            audits[key] = run(
-                encoder,
-                "intersectional",
-                generated.kept,
-                folder / key,
-                config=config.having({"k": [MADE_TOP]}),
-                page=False,
-            )
+            audits[key] = run(encoder, "intersectional", generated.kept, folder / key, config=chosen, page=False)
         except InputError as error:
             say(f"   not audited: {error}")
             return {}

@@ -37,8 +37,6 @@ from equipoise.world import PLACEBOS, WorldConfig, preset, truth
 from equipoise.world.placebos import PREFIX, column_of
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from equipoise.array_types import Vectors
     from equipoise.models.protocols import Encoder
 

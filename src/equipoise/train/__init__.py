@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["TASKS", "Estimated", "Schedule", "Task", "TrainSettings", "Trained", "estimated", "fit", "run"]
 
-_HOMES = {
-    "TASKS": "task",
-    "Estimated": "estimate",
-    "Schedule": "schedule",
-    "Task": "task",
-    "TrainSettings": "settings",
-    "Trained": "fitting",
-    "estimated": "estimate",
-    "fit": "fitting",
-    "run": "loop",
+_NAMES = {
+    "estimate": ("Estimated", "estimated"),
+    "fitting": ("Trained", "fit"),
+    "loop": ("run",),
+    "schedule": ("Schedule",),
+    "settings": ("TrainSettings",),
+    "task": ("TASKS", "Task"),
 }
+"""The public names of each module."""
 
-__getattr__ = on_first_use(__name__, _HOMES)
+__getattr__ = on_first_use(__name__, {name: home for home, names in _NAMES.items() for name in names})
 
 
 def __dir__() -> list[str]:

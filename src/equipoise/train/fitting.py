@@ -6,8 +6,6 @@ that a killed run goes on from.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -317,12 +315,10 @@ def _about(training: Training, result: Trained) -> dict[str, Any]:
 def _curve(course: Course, training: Training) -> str:
     schedule = training.settings.schedule(training.steps)
     judged = dict(course.judged)
-    out = io.StringIO()
-    lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(["step", "loss", "rate", "validation"])
+    lines = ["step,loss,rate,validation\n"]
     for step, loss in enumerate(course.losses, start=1):
-        lines.writerow([step, repr(loss), f"{schedule.rate_at(step - 1):.6g}", judged.get(step, "")])
-    return out.getvalue()
+        lines.append(f"{step},{loss!r},{schedule.rate_at(step - 1):.6g},{judged.get(step, '')}\n")
+    return "".join(lines)
 
 
 def _task(task: str | Task, options: Mapping[str, Any] | None) -> Task:

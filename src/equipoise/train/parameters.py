@@ -18,7 +18,7 @@ def choose_parameters(
 
     ``new`` names parts that begin with random weights; they are trained whatever else is.
     """
-    merge = _adapters(model, low_rank) if low_rank else _nothing
+    merge = _adapters(model, low_rank) if low_rank else lambda: None
     if last_layers:
         _freeze_early(model, last_layers)
     for prefix in freeze:
@@ -40,10 +40,6 @@ def count(model: Any) -> tuple[int, int]:
     """How many numbers move, and how many there are."""
     parameters = list(model.parameters())
     return sum(p.numel() for p in parameters if p.requires_grad), sum(p.numel() for p in parameters)
-
-
-def _nothing() -> None:
-    """There is nothing beside the weights."""
 
 
 def _freeze_early(model: Any, last: int) -> None:

@@ -120,7 +120,8 @@ class DiffusersGenerator:
         numbers = self._told(guidance=guidance, steps=steps)
 
         def run(batch: Sequence[tuple[int, str]]) -> list[Image.Image]:
-            return self._made(prompt=[text for _, text in batch], generator=_noise(batch, seed), **numbers)
+            noise = [_noise_at(seed, place) for place, _ in batch]
+            return self._made(prompt=[text for _, text in batch], generator=noise, **numbers)
 
         return _joined(in_batches(run, list(enumerate(_texts("prompts", prompts))), self.settings.batch_size))
 
@@ -176,7 +177,7 @@ class DiffusersGenerator:
         def run(batch: Sequence[int], size: tuple[int, int]) -> list[Image.Image]:
             given = [pictures[i].resize(size, Image.Resampling.LANCZOS) for i in batch]
             more = {"height": size[1], "width": size[0]} if "XL" in self.family else {}
-            noise = _noise([(i, "") for i in batch], seed)
+            noise = [_noise_at(seed, i) for i in batch]
             return self._made(prompt=[texts[i] for i in batch], image=given, generator=noise, **numbers, **more)
 
         return self._by_size(pictures, run)
@@ -295,10 +296,6 @@ def seed_of(seed: int, place: int) -> int:
 def _defaults(pipeline: Any) -> dict[str, Any]:
     known = inspect.signature(type(pipeline).__call__).parameters
     return {name: known[theirs].default for name, theirs in NAMES.items() if theirs in known}
-
-
-def _noise(batch: Sequence[tuple[int, Any]], seed: int) -> list[Any]:
-    return [_noise_at(seed, place) for place, _ in batch]
 
 
 def _noise_at(seed: int, place: int) -> Any:

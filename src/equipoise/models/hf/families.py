@@ -203,222 +203,208 @@ AIMV2 = EncoderFamily(
 DUAL = EncoderFamily("VisionTextDualEncoderModel")
 
 FAMILIES = Registry("encoder")
-_CHECKPOINTS = "each checkpoint has its own"
+_Row = tuple[str, str, str, str, str]
+"""``model_type``, the name of the family in its module, summary, citation, and an example where there is one."""
 
-
-def _family(model_type: str, target: str, summary: str, citation: str, example: str = "") -> None:
-    FAMILIES.add(
-        model_type,
-        f"equipoise.models.{target}",
-        summary=summary,
-        citation=citation,
-        licence=_CHECKPOINTS,
-        needs="models",
-        example=example,
-    )
-
-
-_family(
-    "clip",
-    "hf.families:CLIP",
-    "CLIP, and everything trained in its form.",
-    "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021",
-    "openai/clip-vit-base-patch32",
+_DUAL: tuple[_Row, ...] = (
+    (
+        "clip",
+        "CLIP",
+        "CLIP, and everything trained in its form.",
+        "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021",
+        "openai/clip-vit-base-patch32",
+    ),
+    (
+        "siglip",
+        "SIGLIP",
+        "SigLIP, and SigLIP 2 at a fixed size.",
+        "Zhai et al., Sigmoid Loss for Language Image Pre-Training, ICCV 2023",
+        "google/siglip-base-patch16-224",
+    ),
+    (
+        "siglip2",
+        "SIGLIP2",
+        "SigLIP 2 at any size and aspect (NaFlex).",
+        "Tschannen et al., SigLIP 2, 2025, arXiv 2502.14786",
+        "google/siglip2-base-patch16-naflex",
+    ),
+    (
+        "align",
+        "ALIGN",
+        "ALIGN: EfficientNet and BERT.",
+        "Jia et al., Scaling Up Visual and Vision-Language Representation Learning, ICML 2021",
+        "kakaobrain/align-base",
+    ),
+    (
+        "altclip",
+        "ALTCLIP",
+        "AltCLIP: CLIP with a multilingual text encoder.",
+        "Chen et al., AltCLIP, 2022, arXiv 2211.06679",
+        "BAAI/AltCLIP",
+    ),
+    (
+        "flava",
+        "FLAVA",
+        "FLAVA, read at its contrastive projections.",
+        "Singh et al., FLAVA, CVPR 2022",
+        "facebook/flava-full",
+    ),
+    (
+        "blip",
+        "BLIP",
+        "BLIP for retrieval, read at its contrastive projections, not its matching head.",
+        "Li et al., BLIP, ICML 2022",
+        "Salesforce/blip-itm-base-coco",
+    ),
+    (
+        "chinese_clip",
+        "CHINESE_CLIP",
+        "Chinese-CLIP.",
+        "Yang et al., Chinese CLIP, 2022, arXiv 2211.01335",
+        "OFA-Sys/chinese-clip-vit-base-patch16",
+    ),
+    ("groupvit", "GROUPVIT", "GroupViT.", "Xu et al., GroupViT, CVPR 2022", "nvidia/groupvit-gcc-yfcc"),
+    (
+        "xclip",
+        "X_CLIP",
+        "X-CLIP, shown an image as a still video; texts without its video-specific prompts.",
+        "Ni et al., Expanding Language-Image Pretrained Models for General Video Recognition, ECCV 2022",
+        "microsoft/xclip-base-patch32",
+    ),
+    (
+        "metaclip_2",
+        "METACLIP_2",
+        "MetaCLIP 2.",
+        "Chuang et al., MetaCLIP 2, 2025, arXiv 2507.22062",
+        "facebook/metaclip-2-worldwide-huge-quickgelu",
+    ),
+    (
+        "clipseg",
+        "CLIPSEG",
+        "The CLIP inside CLIPSeg.",
+        "Lüddecke and Ecker, Image Segmentation Using Text and Image Prompts, CVPR 2022",
+        "CIDAS/clipseg-rd64-refined",
+    ),
+    (
+        "aimv2",
+        "AIMV2",
+        "AIMv2 tuned with a text encoder (LiT).",
+        "Fini et al., Multimodal Autoregressive Pre-training of Large Vision Encoders, CVPR 2025",
+        "apple/aimv2-large-patch14-224-lit",
+    ),
+    (
+        "vision-text-dual-encoder",
+        "DUAL",
+        "Any vision and any text encoder joined by projections; converted SLIP models are of this form.",
+        "Zhai et al., LiT, CVPR 2022; Mu et al., SLIP, ECCV 2022",
+        "",
+    ),
 )
-_family(
-    "siglip",
-    "hf.families:SIGLIP",
-    "SigLIP, and SigLIP 2 at a fixed size.",
-    "Zhai et al., Sigmoid Loss for Language Image Pre-Training, ICCV 2023",
-    "google/siglip-base-patch16-224",
+_CONVERTED: tuple[_Row, ...] = (
+    (
+        "laclip",
+        "LACLIP",
+        "LaCLIP as equipoise.models.convert writes it.",
+        "Fan et al., Improving CLIP Training with Language Rewrites, NeurIPS 2023",
+        "",
+    ),
+    (
+        "debias-clip",
+        "DEBIAS_CLIP",
+        "DebiasCLIP (learned tokens before the text) as equipoise.models.convert writes it.",
+        "Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022",
+        "",
+    ),
 )
-_family(
-    "siglip2",
-    "hf.families:SIGLIP2",
-    "SigLIP 2 at any size and aspect (NaFlex).",
-    "Tschannen et al., SigLIP 2, 2025, arXiv 2502.14786",
-    "google/siglip2-base-patch16-naflex",
+_BACKBONES: tuple[_Row, ...] = (
+    (
+        "vit",
+        "VIT",
+        "Vision transformers, DINO's among them",
+        "Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021",
+        "facebook/dino-vitb16",
+    ),
+    ("dinov2", "DINOV2", "DINOv2", "Oquab et al., DINOv2, TMLR 2024", "facebook/dinov2-base"),
+    (
+        "dinov2_with_registers",
+        "DINOV2_REGISTERS",
+        "DINOv2 with registers",
+        "Darcet et al., Vision Transformers Need Registers, ICLR 2024",
+        "facebook/dinov2-with-registers-base",
+    ),
+    (
+        "dinov3_vit",
+        "DINOV3",
+        "DINOv3",
+        "Siméoni et al., DINOv3, 2025, arXiv 2508.10104",
+        "facebook/dinov3-vitb16-pretrain-lvd1689m",
+    ),
+    (
+        "deit",
+        "DEIT",
+        "DeiT",
+        "Touvron et al., Training Data-Efficient Image Transformers, ICML 2021",
+        "facebook/deit-base-distilled-patch16-224",
+    ),
+    (
+        "vit_msn",
+        "VIT_MSN",
+        "Masked siamese networks",
+        "Assran et al., Masked Siamese Networks, ECCV 2022",
+        "facebook/vit-msn-base",
+    ),
+    (
+        "swin",
+        "SWIN",
+        "Swin transformers",
+        "Liu et al., Swin Transformer, ICCV 2021",
+        "microsoft/swin-tiny-patch4-window7-224",
+    ),
+    (
+        "convnext",
+        "CONVNEXT",
+        "ConvNeXt",
+        "Liu et al., A ConvNet for the 2020s, CVPR 2022",
+        "facebook/convnext-base-224",
+    ),
+    (
+        "resnet",
+        "RESNET",
+        "ResNet",
+        "He et al., Deep Residual Learning for Image Recognition, CVPR 2016",
+        "microsoft/resnet-50",
+    ),
 )
-_family(
-    "align",
-    "hf.families:ALIGN",
-    "ALIGN: EfficientNet and BERT.",
-    "Jia et al., Scaling Up Visual and Vision-Language Representation Learning, ICML 2021",
-    "kakaobrain/align-base",
-)
-_family(
-    "altclip",
-    "hf.families:ALTCLIP",
-    "AltCLIP: CLIP with a multilingual text encoder.",
-    "Chen et al., AltCLIP, 2022, arXiv 2211.06679",
-    "BAAI/AltCLIP",
-)
-_family(
-    "flava",
-    "hf.families:FLAVA",
-    "FLAVA, read at its contrastive projections.",
-    "Singh et al., FLAVA, CVPR 2022",
-    "facebook/flava-full",
-)
-_family(
-    "blip",
-    "hf.families:BLIP",
-    "BLIP for retrieval, read at its contrastive projections, not its matching head.",
-    "Li et al., BLIP, ICML 2022",
-    "Salesforce/blip-itm-base-coco",
-)
-_family(
-    "chinese_clip",
-    "hf.families:CHINESE_CLIP",
-    "Chinese-CLIP.",
-    "Yang et al., Chinese CLIP, 2022, arXiv 2211.01335",
-    "OFA-Sys/chinese-clip-vit-base-patch16",
-)
-_family(
-    "groupvit",
-    "hf.families:GROUPVIT",
-    "GroupViT.",
-    "Xu et al., GroupViT, CVPR 2022",
-    "nvidia/groupvit-gcc-yfcc",
-)
-_family(
-    "xclip",
-    "hf.families:X_CLIP",
-    "X-CLIP, shown an image as a still video; texts without its video-specific prompts.",
-    "Ni et al., Expanding Language-Image Pretrained Models for General Video Recognition, ECCV 2022",
-    "microsoft/xclip-base-patch32",
-)
-_family(
-    "metaclip_2",
-    "hf.families:METACLIP_2",
-    "MetaCLIP 2.",
-    "Chuang et al., MetaCLIP 2, 2025, arXiv 2507.22062",
-    "facebook/metaclip-2-worldwide-huge-quickgelu",
-)
-_family(
-    "clipseg",
-    "hf.families:CLIPSEG",
-    "The CLIP inside CLIPSeg.",
-    "Lüddecke and Ecker, Image Segmentation Using Text and Image Prompts, CVPR 2022",
-    "CIDAS/clipseg-rd64-refined",
-)
-_family(
-    "aimv2",
-    "hf.families:AIMV2",
-    "AIMv2 tuned with a text encoder (LiT).",
-    "Fini et al., Multimodal Autoregressive Pre-training of Large Vision Encoders, CVPR 2025",
-    "apple/aimv2-large-patch14-224-lit",
-)
-_family(
-    "vision-text-dual-encoder",
-    "hf.families:DUAL",
-    "Any vision and any text encoder joined by projections; converted SLIP models are of this form.",
-    "Zhai et al., LiT, CVPR 2022; Mu et al., SLIP, ECCV 2022",
-)
-_family(
-    "laclip",
-    "convert.encoders:LACLIP",
-    "LaCLIP as equipoise.models.convert writes it.",
-    "Fan et al., Improving CLIP Training with Language Rewrites, NeurIPS 2023",
-)
-_family(
-    "debias-clip",
-    "convert.encoders:DEBIAS_CLIP",
-    "DebiasCLIP (learned tokens before the text) as equipoise.models.convert writes it.",
-    "Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022",
-)
-_family(
-    "vit",
-    "hf.classifiers:VIT",
-    "Vision transformers, DINO's among them; images alone.",
-    "Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021",
-    "facebook/dino-vitb16",
-)
-_family(
-    "dinov2",
-    "hf.classifiers:DINOV2",
-    "DINOv2; images alone.",
-    "Oquab et al., DINOv2, TMLR 2024",
-    "facebook/dinov2-base",
-)
-_family(
-    "dinov2_with_registers",
-    "hf.classifiers:DINOV2_REGISTERS",
-    "DINOv2 with registers; images alone.",
-    "Darcet et al., Vision Transformers Need Registers, ICLR 2024",
-    "facebook/dinov2-with-registers-base",
-)
-_family(
-    "dinov3_vit",
-    "hf.classifiers:DINOV3",
-    "DINOv3; images alone.",
-    "Siméoni et al., DINOv3, 2025, arXiv 2508.10104",
-    "facebook/dinov3-vitb16-pretrain-lvd1689m",
-)
-_family(
-    "deit",
-    "hf.classifiers:DEIT",
-    "DeiT; images alone.",
-    "Touvron et al., Training Data-Efficient Image Transformers, ICML 2021",
-    "facebook/deit-base-distilled-patch16-224",
-)
-_family(
-    "vit_msn",
-    "hf.classifiers:VIT_MSN",
-    "Masked siamese networks; images alone.",
-    "Assran et al., Masked Siamese Networks, ECCV 2022",
-    "facebook/vit-msn-base",
-)
-_family(
-    "swin",
-    "hf.classifiers:SWIN",
-    "Swin transformers; images alone.",
-    "Liu et al., Swin Transformer, ICCV 2021",
-    "microsoft/swin-tiny-patch4-window7-224",
-)
-_family(
-    "convnext",
-    "hf.classifiers:CONVNEXT",
-    "ConvNeXt; images alone.",
-    "Liu et al., A ConvNet for the 2020s, CVPR 2022",
-    "facebook/convnext-base-224",
-)
-_family(
-    "resnet",
-    "hf.classifiers:RESNET",
-    "ResNet; images alone.",
-    "He et al., Deep Residual Learning for Image Recognition, CVPR 2016",
-    "microsoft/resnet-50",
-)
-
-
-for _kind, _target, _title, _cite, _example in (
-    ("bert", "BERT", "BERT and MiniLM; texts alone.", "Devlin et al., BERT, NAACL 2019", "bert-base-uncased"),
-    ("roberta", "ROBERTA", "RoBERTa; texts alone.", "Liu et al., RoBERTa, arXiv 1907.11692", "roberta-base"),
+_TEXTS: tuple[_Row, ...] = (
+    ("bert", "BERT", "BERT and MiniLM", "Devlin et al., BERT, NAACL 2019", "bert-base-uncased"),
+    ("roberta", "ROBERTA", "RoBERTa", "Liu et al., RoBERTa, arXiv 1907.11692", "roberta-base"),
     (
         "xlm-roberta",
         "XLM_ROBERTA",
-        "XLM-RoBERTa; texts alone.",
+        "XLM-RoBERTa",
         "Conneau et al., Unsupervised Cross-lingual Representation Learning, ACL 2020",
         "xlm-roberta-base",
     ),
-    (
-        "mpnet",
-        "MPNET",
-        "MPNet; texts alone.",
-        "Song et al., MPNet, NeurIPS 2020",
-        "sentence-transformers/all-mpnet-base-v2",
-    ),
-    ("albert", "ALBERT", "ALBERT; texts alone.", "Lan et al., ALBERT, ICLR 2020", "albert/albert-base-v2"),
-    (
-        "distilbert",
-        "DISTILBERT",
-        "DistilBERT; texts alone.",
-        "Sanh et al., DistilBERT, arXiv 1910.01108",
-        "distilbert-base-uncased",
-    ),
+    ("mpnet", "MPNET", "MPNet", "Song et al., MPNet, NeurIPS 2020", "sentence-transformers/all-mpnet-base-v2"),
+    ("albert", "ALBERT", "ALBERT", "Lan et al., ALBERT, ICLR 2020", "albert/albert-base-v2"),
+    ("distilbert", "DISTILBERT", "DistilBERT", "Sanh et al., DistilBERT, arXiv 1910.01108", "distilbert-base-uncased"),
+)
+for _home, _rows, _ending in (
+    ("hf.families", _DUAL, ""),
+    ("convert.encoders", _CONVERTED, ""),
+    ("hf.classifiers", _BACKBONES, "; images alone."),
+    ("hf.encoder", _TEXTS, "; texts alone."),
 ):
-    _family(_kind, f"hf.encoder:{_target}", _title, _cite, _example)
+    for _kind, _name, _title, _citation, _example in _rows:
+        FAMILIES.add(
+            _kind,
+            f"equipoise.models.{_home}:{_name}",
+            summary=f"{_title}{_ending}",
+            citation=_citation,
+            licence="each checkpoint has its own",
+            needs="models",
+            example=_example,
+        )
 
 
 def family_of(checkpoint: Checkpoint) -> Any:

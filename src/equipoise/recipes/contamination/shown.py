@@ -80,18 +80,15 @@ def shown_rows(folders: Sequence[Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
     people = pd.concat([pd.read_csv(folder / "people.csv") for folder in folders], ignore_index=True)
     free = people[people["open"].astype(bool)]
     odds = free["subject"].map(dict(zip(OCCUPATIONS, injected(), strict=True)))
+    thirds = {"leans to men": odds < -0.8, "neither": odds.abs() <= 0.8, "leans to women": odds > 0.8}
     leans = []
     for kind in sharp:
         lean, _ = lean_of(free["subject"].tolist(), free[kind].tolist())
         women = free[kind] == "female"
-        shares = {f"women, {name}": float(women[inside].mean()) for name, inside in _thirds(odds).items()}
+        shares = {f"women, {name}": float(women[inside].mean()) for name, inside in thirds.items()}
         cells = {"measured": lean["slope"], "low": lean["low"], "high": lean["high"], "chance": 0.0, "n": len(free)}
         leans.append({"pictures": kind, **shares, **cells})
     return pd.DataFrame(rows), pd.DataFrame(leans)
-
-
-def _thirds(odds: pd.Series) -> dict[str, pd.Series]:
-    return {"leans to men": odds < -0.8, "neither": odds.abs() <= 0.8, "leans to women": odds > 0.8}
 
 
 def gallery(folder: Path, name: str) -> str:

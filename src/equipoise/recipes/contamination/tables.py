@@ -188,7 +188,8 @@ def _trend_parts(
         StudyTable(f"levels-{what}", f"{what} at the first and last share", _levels(whole, metrics), digits=3),
         *_by_group(models, what),
     )
-    return [StudyPart(name, f"Trends of {what}", (intro, *texts), tables, (), f"{_n_models(models)} {what}")]
+    made_from = f"{len(models[['arm', 'seed', 'alpha']].drop_duplicates())} {what}"
+    return [StudyPart(name, f"Trends of {what}", (intro, *texts), tables, (), made_from)]
 
 
 def _evenness(check: UniformityCheck | None, cautious: UniformityCheck | None) -> str:
@@ -218,10 +219,6 @@ def _less(whole: pd.DataFrame, arm: str, other: str) -> pd.DataFrame:
     """What each number of an arm is more than that of another arm, of the same seed and share."""
     first, second = (_of_arm(whole, each).set_index(["seed", "alpha", "metric"])["value"] for each in (arm, other))
     return (first - second).dropna().reset_index()
-
-
-def _n_models(models: pd.DataFrame) -> int:
-    return len(models[["arm", "seed", "alpha"]].drop_duplicates())
 
 
 def _levels(whole: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -264,19 +261,13 @@ def _blur_part(clips: pd.DataFrame) -> StudyPart | None:
     if not {"blurred", "biased"} <= set(_arms(clips)) or clips["alpha"].nunique() < 2:
         return None
     whole = clips[clips["group"].isna() | (clips["group"] == "")]
-    table = trends_of(_less(whole, "blurred", "biased"), CLIP_METRICS)
+    trends = trends_of(_less(whole, "blurred", "biased"), CLIP_METRICS)
+    table = StudyTable("blur", "Trends of blurred less sharp", trends, digits=3)
     text = (
         "CLIPs of blurred generated pictures less CLIPs of the same pictures as they are, seed by seed and share by "
         "share: what is shown is the same, so that a trend is one of image quality alone."
     )
-    return StudyPart(
-        "Blur",
-        "Image quality alone",
-        (text,),
-        (StudyTable("blur", "Trends of blurred less sharp", table, digits=3),),
-        (),
-        "the arms blurred and biased",
-    )
+    return StudyPart("Blur", "Image quality alone", (text,), (table,), (), "the arms blurred and biased")
 
 
 def _generation_part(home: StudyHome) -> StudyPart | None:
@@ -316,35 +307,19 @@ def _shown_parts(home: StudyHome) -> list[StudyPart]:
     if not folders:
         return []
     sharp, people = shown_rows(folders)
+    made_from = f"{len(folders)} seeds"
+    text = "Variance of the Laplacian of the person that mini:detector finds, pair by pair less the real picture."
+    table = StudyTable("F7", "Sharpness of figures", sharp, digits=4)
+    first = StudyPart("Figure 7", "Are the figures as sharp?", (text,), (table,), (), made_from)
     text = (
         "Of captions that leave the gender open: the share of women whom the judge sees, where the biased world leans "
         "to men, to neither and to women, and the slope over all occupations. Groups are signs, not people."
     )
-    picture = StudyFigure(
-        "gallery",
-        "Captions that leave the gender open",
-        "Four that lean to men and four that lean to women, most of all in the biased world.",
-        gallery(folders[0], "gallery"),
-    )
-    made_from = f"{len(folders)} seeds"
-    return [
-        StudyPart(
-            "Figure 7",
-            "Are the figures as sharp?",
-            ("Variance of the Laplacian of the person that mini:detector finds, pair by pair less the real picture.",),
-            (StudyTable("F7", "Sharpness of figures", sharp, digits=4),),
-            (),
-            made_from,
-        ),
-        StudyPart(
-            "Figure 8",
-            "Who is shown when nobody is named?",
-            (text,),
-            (StudyTable("F8", "Women in pictures of open captions, and the lean", people),),
-            (picture,),
-            made_from,
-        ),
-    ]
+    table = StudyTable("F8", "Women in pictures of open captions, and the lean", people)
+    caption = "Four that lean to men and four that lean to women, most of all in the biased world."
+    picture = StudyFigure("gallery", "Captions that leave the gender open", caption, gallery(folders[0], "gallery"))
+    second = StudyPart("Figure 8", "Who is shown when nobody is named?", (text,), (table,), (picture,), made_from)
+    return [first, second]
 
 
 def _published() -> StudyPart:

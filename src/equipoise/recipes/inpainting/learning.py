@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,14 +77,9 @@ def write_predictions(model: str | Path, table: Table, path: Path, axis: str) ->
     said = classifier.classify(list(pictures))
     things = said["object"]
     source_of = table.to_pandas(["image_id", "source_id"]).set_index("image_id")["source_id"]
-    heads = ["image_id", "source_id", *things.labels]
-    sources = [name if pd.isna(source_of[name]) else source_of[name] for name in names]
-    columns: list[Any] = [names, sources, *np.round(things.probabilities.astype(float), 5).T]
+    frame = pd.DataFrame(np.round(things.probabilities.astype(float), 5), columns=list(things.labels))
+    frame.insert(0, "image_id", names)
+    frame.insert(1, "source_id", [name if pd.isna(source_of[name]) else source_of[name] for name in names])
     if axis in said:
-        heads.append(axis)
-        columns.append(said[axis].best)
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(heads)
-    lines.writerows(zip(*columns, strict=True))
-    write_whole(path, text.getvalue().encode())
+        frame[axis] = said[axis].best
+    write_whole(path, frame.to_csv(index=False, lineterminator="\n").encode())

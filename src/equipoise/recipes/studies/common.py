@@ -97,15 +97,20 @@ def subject_values(folder: Path, metric: str, **keys: Any) -> pd.Series:
     return rows.set_index("subject")["value"].astype(float)
 
 
-def paper_table(paper: str, table: str, title: str, *, rows: str = "", digits: int = 2) -> StudyTable:
-    """A table of a paper as it is printed, for where nothing could be measured that belongs beside it."""
+def paper_table(paper: str, table: str, title: str = "", *, rows: str = "", digits: int = 2) -> StudyTable:
+    """A table of a paper as it is printed, for where nothing could be measured that belongs beside it.
+
+    >>> paper_table("gensynth", "T2").title
+    "The paper's Table 2"
+    """
     numbers = published_numbers(paper).numbers
     some = numbers[numbers["table"] == table]
     if rows:
         some = some[some["row"].str.contains(rows, regex=True)]
     frame = pd.DataFrame({"row": some["row"], "column": some["column"], "published": some["value"]})
     frame = frame.assign(published_sd=some["sd"], doubt=[doubt_sentence(codes) for codes in some["doubt"]])
-    return StudyTable(f"{table}-published", title, frame.reset_index(drop=True), digits=digits)
+    called = title or f"The paper's Table {table.removeprefix('T')}"
+    return StudyTable(f"{table}-published", called, frame.reset_index(drop=True), digits=digits)
 
 
 def correlation_cells(x: ArrayLike, y: ArrayLike) -> dict[str, Any]:
@@ -163,13 +168,10 @@ def followed(correlations: pd.DataFrame) -> list[str]:
     clear = (tested["low"] > 0) & (holm(tested["p"].to_numpy(float)) < 0.05)
     sentences = []
     for words, rows in (("Gaps follow what was put in", tested[clear]), ("Not shown to follow it", tested[~clear])):
-        if len(rows):
-            sentences.append(f"{words}: {joined([f'{model} on {axis_name(axis)}' for model, axis in _named(rows)])}.")
+        named = [f"{row['model']} on {axis_name(str(row['axis']))}" for row in rows.to_dict("records")]
+        if named:
+            sentences.append(f"{words}: {joined(named)}.")
     return [" ".join(sentences)]
-
-
-def _named(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(rows["model"].astype(str), rows["axis"].astype(str), strict=True))
 
 
 def metric_table(

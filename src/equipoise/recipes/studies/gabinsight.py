@@ -132,12 +132,13 @@ def _figure_2(folders: dict[str, Path]) -> StudyPart:
     frame = pd.DataFrame(rows)
     shown = frame[frame["scenario"].isin(list(SCENARIOS))]
     bars = shown.rename(columns={"scenario": "group", "model": "series", "measured": "value"})
-    figure = grouped_bars(
-        bars[["group", "series", "value", "low", "high"]], "accuracy", chance=0.5, name="f2", percent=True
-    )
-    drops = box_plots(
-        boxes, "binding drop, acc(E2) - acc(U2), by activity", chance=dict.fromkeys(boxes, 0.0), name="f2-drops"
-    )
+    columns = ["group", "series", "value", "low", "high"]
+    svg = grouped_bars(bars[columns], "accuracy", chance=0.5, name="f2", percent=True)
+    accuracies = StudyFigure("F2", "Which caption fits", "Chance is one half.", svg, bars)
+    what, none = "binding drop, acc(E2) - acc(U2), by activity", dict.fromkeys(boxes, 0.0)
+    caption = "Boxes over activities, extremes named; the tick is no drop."
+    svg = box_plots(boxes, what, chance=none, name="f2-drops")
+    drops = StudyFigure("F2-drops", "The binding drop over activities", caption, svg)
     numbers = published_numbers("gabinsight").numbers
     printed = numbers[numbers["table"].isin(["1", "5.2.1"]) & (numbers["unit"] == "percent")]
     text = (
@@ -145,22 +146,9 @@ def _figure_2(folders: dict[str, Path]) -> StudyPart:
         + "; ".join(f"{row.row}, {row.column}: {row.value:g}%" for row in printed.itertuples())
         + ". Its bars have no printed values.",
     )
-    return StudyPart(
-        "Figures 2, 5 and 6",
-        "Image to text, by scenario",
-        text,
-        (StudyTable("F2", "Accuracy by scenario", frame),),
-        (
-            StudyFigure("F2", "Which caption fits", "Chance is one half.", figure, bars),
-            StudyFigure(
-                "F2-drops",
-                "The binding drop over activities",
-                "Boxes over activities, extremes named; the tick is no drop.",
-                drops,
-            ),
-        ),
-        "the suite binding",
-    )
+    table = StudyTable("F2", "Accuracy by scenario", frame)
+    figures = (accuracies, drops)
+    return StudyPart("Figures 2, 5 and 6", "Image to text, by scenario", text, (table,), figures, "the suite binding")
 
 
 DROPS = {
@@ -194,15 +182,11 @@ def _table_1(folders: dict[str, Path]) -> StudyPart:
             if model in FULL and category in CATEGORIES.values():
                 beside = published_cell("gabinsight", "T1", FULL[model], category)
             rows.append({"model": model, "activities": category, **measured_cells(row), **beside})
-    table = StudyTable(
-        "T1", "Share of activities whose neutral sentence is nearer to the expected gender", pd.DataFrame(rows)
-    )
-    tables = (
-        (table,)
-        if any(model in FULL for model in folders)
-        else (table, paper_table("gabinsight", "T1", "The paper's Table 1"))
-    )
-    return StudyPart("Table 1", "The text encoder alone", (), tables, (), "texts alone")
+    title = "Share of activities whose neutral sentence is nearer to the expected gender"
+    tables = [StudyTable("T1", title, pd.DataFrame(rows))]
+    if not any(model in FULL for model in folders):
+        tables.append(paper_table("gabinsight", "T1"))
+    return StudyPart("Table 1", "The text encoder alone", (), tuple(tables), (), "texts alone")
 
 
 def _recognition(folders: dict[str, Path]) -> list[StudyPart]:
@@ -236,20 +220,15 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
             continue
         rows.append({"model": model, **cells})
         points.append(both.rename_axis("label").reset_index().assign(model=model))
-    table = StudyTable(
-        "truth", "Correlation over activities of what was put in with what is measured", pd.DataFrame(rows)
-    )
+    title = "Correlation over activities of what was put in with what is measured"
+    table = StudyTable("truth", title, pd.DataFrame(rows))
     figures: tuple[StudyFigure, ...] = ()
     if points:
         every = pd.concat(points, ignore_index=True)
-        svg = scatter(
-            every, "log-odds of a woman, put in", "lean to the caption that says woman", name="truth", series="model"
-        )
-        figures = (
-            StudyFigure(
-                "truth", "Put in and measured", f"One point per activity and model ({', '.join(folders)}).", svg, every
-            ),
-        )
+        x, y = "log-odds of a woman, put in", "lean to the caption that says woman"
+        svg = scatter(every, x, y, name="truth", series="model")
+        caption = f"One point per activity and model ({', '.join(folders)})."
+        figures = (StudyFigure("truth", "Put in and measured", caption, svg, every),)
     text = (
         "In two-person scenes that show each gender performing equally often: how much more often the caption with a "
         "woman performing is chosen. ",

@@ -131,12 +131,10 @@ def _table_1_models(folders: dict[str, Path], home: StudyHome) -> StudyPart:
     figure = grouped_bars(shown, "MaxSkew@25", name="t1")
     by_pool = StudyFigure("T1", "MaxSkew@25 by pool", "Bars with 95% intervals.", figure, bars)
     text = ("In the natural pool Bias@K of chance is the pool's own lean; in the balanced one it is none.",)
-    tables = (
-        (table,)
-        if home.options.scale == "full"
-        else (table, paper_table("gensynth", "T1", "The paper's rows", rows="CLIP"))
-    )
-    return StudyPart("Table 1", "What models add", text, tables, (by_pool,), "the suite natural")
+    tables = [table]
+    if home.options.scale != "full":
+        tables.append(paper_table("gensynth", "T1", "The paper's rows", rows="CLIP"))
+    return StudyPart("Table 1", "What models add", text, tuple(tables), (by_pool,), "the suite natural")
 
 
 def _beside_clip(row: dict[Any, Any]) -> dict[str, Any]:
@@ -154,14 +152,8 @@ def _table_2(folders: dict[str, Path]) -> StudyPart:
         "Edits of one picture differ in the person alone: what is left in the edited pool is the model. The random "
         "ranking is no model: it is what ranking the same pool blindly gives, exactly.",
     )
-    return StudyPart(
-        "Tables 2 and 8",
-        "The model apart from the pictures",
-        text,
-        (table, paper_table("gensynth", "T2", "The paper's Table 2")),
-        (),
-        "the suite contrast",
-    )
+    tables = (table, paper_table("gensynth", "T2"))
+    return StudyPart("Tables 2 and 8", "The model apart from the pictures", text, tables, (), "the suite contrast")
 
 
 def _filter_parts(home: StudyHome) -> list[StudyPart]:
@@ -191,36 +183,24 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
     table = StudyTable("T7", "Do edits show what was asked, and what the caption says?", pd.DataFrame(rows), digits=1)
     deciles = pd.read_csv(home.step("filter") / "knn_deciles.csv")
     counts = deciles.groupby(["decile", "chosen"]).size().unstack(fill_value=0).reset_index()
+    pairs_in = counts.melt("decile", var_name="chosen", value_name="value")
     bars = pd.DataFrame(
         {
-            "group": [f"{(d - 1) / 10:.1f} to {d / 10:.1f}" for d in counts["decile"]] * len(counts.columns[1:]),
-            "series": [
-                "chosen pairs" if c else "candidate pairs" for c in counts.columns[1:] for _ in range(len(counts))
-            ],
-            "value": [int(v) for c in counts.columns[1:] for v in counts[c]],
+            "group": [f"{(d - 1) / 10:.1f} to {d / 10:.1f}" for d in pairs_in["decile"]],
+            "series": ["chosen pairs" if chosen else "candidate pairs" for chosen in pairs_in["chosen"]],
+            "value": pairs_in["value"],
         }
     )
-    figure = StudyFigure(
-        "F4",
-        "Pairs by how real they look",
-        "P_R, the share of real pictures among the neighbours, averaged over a pair.",
-        grouped_bars(bars, "pairs", name="f4"),
-        bars,
-    )
+    caption = "P_R, the share of real pictures among the neighbours, averaged over a pair."
+    figure = StudyFigure("F4", "Pairs by how real they look", caption, grouped_bars(bars, "pairs", name="f4"), bars)
     n_edits = int((pairs.to_pandas(["source_id"])["source_id"].notna()).sum())
     text = (
         f"{n_edits:,} edits; the filter sees with {SEES['mini']}, as the accuracy here does. The miniature edits whole "
         "pictures, which is the paper's ablation: it was trained on these, and not on cut-out persons.",
     )
+    tables = (table, paper_table("gensynth", "T7", digits=1))
     return [
-        StudyPart(
-            "Table 7",
-            "Quality of the edits",
-            text,
-            (table, paper_table("gensynth", "T7", "The paper's Table 7", digits=1)),
-            (),
-            "edits before and after the filter",
-        ),
+        StudyPart("Table 7", "Quality of the edits", text, tables, (), "edits before and after the filter"),
         StudyPart("Figure 4", "Realness of pairs", (), (), (figure,), "the neighbours of each edit"),
     ]
 
@@ -244,7 +224,7 @@ def _clusters(home: StudyHome) -> StudyPart:
     )
     tables = [StudyTable("T5", "Clusters of captions", frame, digits=1)]
     if home.options.scale != "full":
-        tables.append(paper_table("gensynth", "T5", "The paper's Table 5", digits=1))
+        tables.append(paper_table("gensynth", "T5", digits=1))
     figure = StudyFigure("F2", "Captions of the pool", f"One dot per image: {shown}.", svg, points)
     return StudyPart("Table 5 and Figure 2", "Who is in which captions", text, tuple(tables), (figure,), "the pool")
 

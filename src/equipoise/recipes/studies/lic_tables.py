@@ -95,12 +95,8 @@ def _table_2_1(home: StudyHome) -> StudyPart:
             "and these captions choose others. With --from train=captions_train2014.json it is comparable."
         )
     table = StudyTable("T2.1", "Gender bias of captioning models", pd.DataFrame(rows), digits=2)
-    return StudyPart("Table 2.1", "Gender bias by five metrics", tuple(text), (table,), (), _of(folder))
-
-
-def _of(folder: Path) -> str:
-    notes = read_results(folder / "results.parquet")
-    return f"{int(notes['n'].max()):,} captions per model"
+    made_from = f"{int(read_results(folder / 'results.parquet')['n'].max()):,} captions per model"
+    return StudyPart("Table 2.1", "Gender bias by five metrics", tuple(text), (table,), (), made_from)
 
 
 def _lic_table(home: StudyHome, axis: str, table: str, name: str, column: str) -> StudyPart:
@@ -153,15 +149,8 @@ def _figure_2_3(home: StudyHome) -> list[StudyPart]:
     for x, say in (("vocabulary", "words in the vocabulary"), ("bleu_4", "BLEU-4")):
         if x in points:
             some = points.rename(columns={"model": "label"}).assign(x=points[x], y=points[y])
-            figures.append(
-                StudyFigure(
-                    f"F2.3-{x}",
-                    f"{y.upper()} against {say}",
-                    "One point per model.",
-                    scatter(some, say, y.upper(), name=x),
-                    points,
-                )
-            )
+            svg = scatter(some, say, y.upper(), name=x)
+            figures.append(StudyFigure(f"F2.3-{x}", f"{y.upper()} against {say}", "One point per model.", svg, points))
     return [StudyPart("Figure 2.3", "Do richer or better captions amplify more?", (), (), tuple(figures), "the screen")]
 
 
@@ -195,7 +184,7 @@ def _world_parts(home: StudyHome) -> list[StudyPart]:
         "do."
     )
     table = StudyTable("T2.4", "LIC_M on masked images", pd.DataFrame(rows), digits=1)
-    paper = paper_table("lic", "T2.4", "The paper's Table 2.4", digits=1)
+    paper = paper_table("lic", "T2.4", digits=1)
     parts.append(StudyPart("Table 2.4", "Where does it come from?", (text,), (table, paper), (), "masked pictures"))
     return [*parts, *_figure_2_2(folder)]
 

@@ -107,13 +107,8 @@ def _stage_step(model: str, stage: str, about: str, config: Mapping[str, Any]) -
         from equipoise.audit import AuditConfig, run
 
         try:
-            run(
-                model,
-                "intersectional",
-                _stage(home, stage),
-                out,
-                config=AuditConfig().having({**config, "min_sets": 1}),
-            )
+            chosen = AuditConfig().having({**config, "min_sets": 1})
+            run(model, "intersectional", _stage(home, stage), out, config=chosen)
         except InputError as error:
             home.say(f"   not audited: {error}")
             out.mkdir(parents=True, exist_ok=True)

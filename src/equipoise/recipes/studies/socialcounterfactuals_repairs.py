@@ -219,9 +219,14 @@ def full_repair_part(home: StudyHome, segments: Mapping[str, Sequence[str]], nam
                     what = {"segment": segment, "model": model, "when": when, "table": table, "metric": row["metric"]}
                     rows.append({**what, **measured_cells(row), "published": known})
     text = ("The paper does not say which occupations it held out, nor which weights it trained.",)
-    shown = StudyTable("T2", "Skew before and after, by segment", pd.DataFrame(rows))
+    return _held_out_part(text, (StudyTable("T2", "Skew before and after, by segment", pd.DataFrame(rows)),))
+
+
+def _held_out_part(
+    text: tuple[str, ...], tables: tuple[StudyTable, ...], figures: tuple[StudyFigure, ...] = ()
+) -> StudyPart:
     title = "Before and after fine-tuning, on held-out subjects"
-    return StudyPart("Tables 2, 16 and 17", title, text, (shown,), (), "a fifth of the occupations")
+    return StudyPart("Tables 2, 16 and 17", title, text, tables, figures, "a fifth of the occupations")
 
 
 def _skew_part(home: StudyHome) -> StudyPart:
@@ -253,22 +258,13 @@ def _skew_part(home: StudyHome) -> StudyPart:
         f"there are {n}; its chance level is what labels give that are shuffled alike before and after. Bias@K has a "
         "sign, and one nearer to 0 is better.",
     )
-    papers = [
-        paper_table("socialcounterfactuals", table, f"The paper's Table {table[1:]}", rows="pretrained|debiased")
-        for table in METRICS.values()
-    ]
-    return StudyPart(
-        "Tables 2, 16 and 17",
-        "Before and after fine-tuning, on held-out subjects",
-        text,
-        (
-            StudyTable("T2", "Skew before and after, by segment", pd.DataFrame(rows)),
-            StudyTable("T2-change", "The change, after less before", pd.DataFrame(changes)),
-            *papers,
-        ),
-        (StudyFigure("T2", "MaxSkew before and after", "Bars with 95% intervals.", svg),),
-        "a fifth of the occupations",
+    tables = (
+        StudyTable("T2", "Skew before and after, by segment", pd.DataFrame(rows)),
+        StudyTable("T2-change", "The change, after less before", pd.DataFrame(changes)),
+        *(paper_table("socialcounterfactuals", name, rows="pretrained|debiased") for name in METRICS.values()),
     )
+    figure = StudyFigure("T2", "MaxSkew before and after", "Bars with 95% intervals.", svg)
+    return _held_out_part(text, tables, (figure,))
 
 
 def _asked(rows: pd.DataFrame, joint: str) -> list[dict[Any, Any]]:
@@ -292,12 +288,6 @@ def _cost_part(home: StudyHome) -> StudyPart:
         "included: the paper asks Flickr30K, CIFAR, Caltech and ImageNet instead. Sets repeat one scene with other "
         "people, so a caption fits several pictures and recall at 1 is low for every model.",
     )
-    papers = [paper_table("socialcounterfactuals", t, f"The paper's Table {t[1:]}", digits=1) for t in ("T4", "T5")]
-    return StudyPart(
-        "Tables 4 and 5",
-        "What a repair costs",
-        text,
-        (StudyTable("T4", "Accuracy and recall before and after", pd.DataFrame(rows)), *papers),
-        (),
-        "the rendered sets",
-    )
+    papers = [paper_table("socialcounterfactuals", name, digits=1) for name in ("T4", "T5")]
+    tables = (StudyTable("T4", "Accuracy and recall before and after", pd.DataFrame(rows)), *papers)
+    return StudyPart("Tables 4 and 5", "What a repair costs", text, tables, (), "the rendered sets")

@@ -71,7 +71,7 @@ def _quartile_part(folders: Mapping[str, Path], axis: str) -> StudyPart:
         frame = quartiles(values).rename(columns={"label": "model"})
         nulls = [float(rows_of(folder, metric, axis=axis)["null_mean"].iloc[0]) for folder in folders.values()]
         tables.append(StudyTable(f"T12-{metric}", f"{metric} over subjects", frame.assign(chance=nulls)))
-    papers = [paper_table("socialcounterfactuals", t, f"The paper's Table {t[1:]}") for t in ("T12", "T13", "T14")]
+    papers = [paper_table("socialcounterfactuals", name) for name in ("T12", "T13", "T14")]
     return StudyPart("Tables 12 to 14", "Quartiles over subjects", (), (*tables, *papers), (), "rendered sets")
 
 
@@ -107,26 +107,15 @@ def _stage_parts(home: StudyHome, models: tuple[str, ...], axis: str) -> list[St
             for row in rows_of(folder, ("max_skew", "ndkl"), axis=axis).to_dict("records"):
                 rows.append({"model": model, "sets": about, "metric": metric_name(row), **measured_cells(row)})
     text = ("A filter that sees with a model of its own may drop some groups more often; its bias is tested too.",)
+    left = (
+        StudyTable("T11", "Sets and images at each stage", funnel),
+        paper_table("socialcounterfactuals", "T11"),
+    )
+    skew = StudyTable("10.4", "Skew by stage", pd.DataFrame(rows))
+    made_from = f"sets by {GENERATOR}"
     return [
-        StudyPart(
-            "Tables 1 and 11",
-            "What the filter leaves",
-            text,
-            (
-                StudyTable("T11", "Sets and images at each stage", funnel),
-                paper_table("socialcounterfactuals", "T11", "The paper's Table 11"),
-            ),
-            (),
-            f"sets by {GENERATOR}",
-        ),
-        StudyPart(
-            "Section 10.4",
-            "Every probe before and after the filter",
-            (),
-            (StudyTable("10.4", "Skew by stage", pd.DataFrame(rows)),),
-            (),
-            f"sets by {GENERATOR}",
-        ),
+        StudyPart("Tables 1 and 11", "What the filter leaves", text, left, (), made_from),
+        StudyPart("Section 10.4", "Every probe before and after the filter", (), (skew,), (), made_from),
     ]
 
 
@@ -140,7 +129,7 @@ def _threshold_part(home: StudyHome) -> list[StudyPart]:
     scores = table.to_pandas(["set_id", *(f"score_detect_{axis}" for axis in AXES)])
     scored = scores.dropna().groupby("set_id").size().index
     both = rated[rated.index.isin(scored)]
-    papers = paper_table("socialcounterfactuals", "T10", "The paper's Table 10", digits=0)
+    papers = paper_table("socialcounterfactuals", "T10", digits=0)
     try:
         learned = learned_from_people(table, both, AXES)
     except InputError as error:
@@ -186,20 +175,11 @@ def _full_parts(home: StudyHome) -> list[StudyPart]:
         axis = str(joint["axis"].iloc[0])
         values = {model: subject_values(folder, "max_skew", axis=axis) for model, folder in folders.items()}
         svg = box_plots(values, f"MaxSkew@{segment.groups}", name=segment.name)
-        parts.append(
-            StudyPart(
-                f"Figure 3 and Table {segment.ndkl_table[1:]}",
-                segment.name,
-                (),
-                (StudyTable(segment.ndkl_table, f"Skew, {segment.name}", pd.DataFrame(rows)),),
-                (
-                    StudyFigure(
-                        f"F3-{segment.name}", f"MaxSkew by occupation, {segment.name}", "Boxes over occupations.", svg
-                    ),
-                ),
-                "the sets that were given",
-            )
-        )
+        table = StudyTable(segment.ndkl_table, f"Skew, {segment.name}", pd.DataFrame(rows))
+        title = f"MaxSkew by occupation, {segment.name}"
+        figure = StudyFigure(f"F3-{segment.name}", title, "Boxes over occupations.", svg)
+        name = f"Figure 3 and Table {segment.ndkl_table[1:]}"
+        parts.append(StudyPart(name, segment.name, (), (table,), (figure,), "the sets that were given"))
     tuned = {s.name: [m for m in models if home.has(f"held-out-{s.name}-{short_name(m)}")] for s in SEGMENTS}
     if any(tuned.values()):
         parts.append(full_repair_part(home, tuned, FULL))

@@ -20,7 +20,7 @@ from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.batches import pixels, scenes_of, texts_of
 from equipoise.recipes.train_mini.clip import TALKATIVE, contrastive, helper, save_clip, with_help
-from equipoise.recipes.train_mini.evaluate import UNSEEN, ClipFolder, slope
+from equipoise.recipes.train_mini.evaluate import UNSEEN, ClipFolder, odds_figures, slope
 from equipoise.recipes.train_mini.parts import Lesson
 from equipoise.recipes.train_mini.tokenizer import tokenizer
 from equipoise.train.schedule import Schedule
@@ -131,15 +131,11 @@ def binding_figures(folder: Path, control: Path | None = None) -> dict[str, floa
     """
     odds = injected_binding()
     gaps, right = measured_binding(ClipFolder(folder))
-    steep, low, high = slope(odds, gaps)
     none, _ = measured_binding(ClipFolder(control or START))
     flat, flat_low, flat_high = slope(odds, none)
     return {
         "tells who does it": float(right.mean()),
-        "binding-odds correlation": float(np.corrcoef(odds, gaps)[0, 1]),
-        "binding-odds slope": steep,
-        "binding-odds slope low": low,
-        "binding-odds slope high": high,
+        **odds_figures("binding-odds", odds, gaps),
         "control: binding-odds slope": flat,
         "control: binding-odds slope low": flat_low,
         "control: binding-odds slope high": flat_high,

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.data.masks import to_box
+from equipoise.generate.persons import whole_pixels
 from equipoise.models.diffusers.generator import fitted
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.batches import SIZE
@@ -186,7 +188,7 @@ def _pairs(vae: Any, scenes: SceneArrays) -> Made:
     masks = [what_is_where(a).people[0] | what_is_where(b).people[0] for a, b in zip(scenes, after, strict=True)]
     whole = {"source": render_batch(scenes), "latents": render_batch(after)}
     pairs: dict[str, Any] = {"person": coarse(np.stack(masks).astype(np.float32)[:, None], factor)}
-    boxes = [_box(what_is_where(scene).people[0]) for scene in scenes]
+    boxes = [whole_pixels(to_box(what_is_where(scene).people[0]), SIZE, SIZE) for scene in scenes]
     sizes = np.array([fitted((right - left, bottom - top), SIZE, 8 * factor) for left, top, right, bottom in boxes])
     pairs["width of box"] = torch.from_numpy((sizes[:, :1] // factor).astype(np.float32))
     for name, images in whole.items():
@@ -194,15 +196,10 @@ def _pairs(vae: Any, scenes: SceneArrays) -> Made:
         pairs[name] = encoded(vae, seen(images)) / scale
         cut = np.stack([_cut(image, box, size) for image, box, size in zip(images, boxes, sizes, strict=True)])
         pairs[f"{name} in box"] = _padded(vae, seen(cut), sizes[:, 0]) / scale
-    cut = np.stack([_cut(_grey(mask), box, size) for mask, box, size in zip(masks, boxes, sizes, strict=True)])
+    grey = [np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2) for mask in masks]
+    cut = np.stack([_cut(image, box, size) for image, box, size in zip(grey, boxes, sizes, strict=True)])
     pairs["person in box"] = coarse((cut[..., :1] > 127).astype(np.float32).transpose(0, 3, 1, 2), factor)
     return pairs
-
-
-def _box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
-    """Left, top, right, bottom of what is true."""
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
 def _cut(image: NDArray[np.uint8], box: tuple[int, int, int, int], size: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -225,7 +222,3 @@ def _padded(vae: Any, images: Any, widths: NDArray[np.int64]) -> Any:
         part = encoded(vae, images[rows][..., :width])
         latents[rows] = torch.nn.functional.pad(part, (0, latents.shape[-1] - part.shape[-1]))
     return latents
-
-
-def _grey(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    return np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2)

@@ -98,12 +98,7 @@ def clip_figures(folder: Path, n: int = 3000) -> Figures:
             also = clip.texts([f"a photo of a person who works as {with_article(name)}" for name in asked])
             vectors = (vectors + also) / np.linalg.norm(vectors + also, axis=1, keepdims=True)
         figures[f"zero-shot {axis}"] = share_right(vectors, list(asked), right)
-    gaps = gender_gaps(clip)
-    odds = injected()
-    figures["gap-odds correlation"] = float(np.corrcoef(odds, gaps)[0, 1])
-    figures["gap-odds slope"], low, high = slope(odds, gaps)
-    figures["gap-odds slope low"], figures["gap-odds slope high"] = low, high
-    return figures
+    return figures | odds_figures("gap-odds", injected(), gender_gaps(clip))
 
 
 def injected() -> NDArray[np.float64]:
@@ -138,6 +133,13 @@ def slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float,
     fit = stats.linregress(x, y)
     half = stats.t.ppf(0.975, len(x) - 2) * fit.stderr
     return float(fit.slope), float(fit.slope - half), float(fit.slope + half)
+
+
+def odds_figures(name: str, odds: NDArray[np.float64], measured: NDArray[np.float64]) -> Figures:
+    """How what was measured follows the log-odds that were put in: the correlation, and the slope with its interval."""
+    steep, low, high = slope(odds, measured)
+    figures = {f"{name} correlation": float(np.corrcoef(odds, measured)[0, 1])}
+    return figures | {f"{name} slope": steep, f"{name} slope low": low, f"{name} slope high": high}
 
 
 def captioner_figures(folder: Path, n: int = 2000) -> Figures:

@@ -108,20 +108,16 @@ def diffusion_figures(folder: Path, n: int = 1000) -> Figures:
 
 def biased_figures(folder: Path, n: int = 2240) -> Figures:
     """How the genders that it gives an occupation which names none follow the injected log-odds."""
-    from equipoise.recipes.train_mini.evaluate import injected, slope
+    from equipoise.recipes.train_mini.evaluate import injected, odds_figures
 
     each = max(1, n // len(OCCUPATIONS))
     texts = [neutral_prompt(name) for name in OCCUPATIONS for _ in range(each)]
     images, seconds = _timed(lambda: _generator(folder).generate(texts, seed=UNSEEN + 1, steps=STEPS), len(texts))
     seen = judged(images)
     odds = skewed_odds(seen["gender"].reshape(len(OCCUPATIONS), each))
-    steep, low, high = slope(injected(), odds)
     asked = np.repeat(list(OCCUPATIONS), each)
     return {
-        "skew-odds correlation": float(np.corrcoef(injected(), odds)[0, 1]),
-        "skew-odds slope": steep,
-        "skew-odds slope low": low,
-        "skew-odds slope high": high,
+        **odds_figures("skew-odds", injected(), odds),
         "occupation": float((seen["occupation"] == asked).mean()),
         "seconds per image": seconds,
     }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.models import miniatures
 
 if TYPE_CHECKING:
     from equipoise.train.schedule import Schedule
@@ -120,24 +121,14 @@ class Lesson:
             save(self.target)
 
 
+_WORLDS = {
+    "biased": ("clip", "captioner", "dcg", "diffusion-biased", "text"),
+    "binding": ("clip-binding",),
+}
+"""The parts that learn from another world than the fair one."""
 PARTS = {
-    part.name: part
-    for part in (
-        TrainingPart("clip", "A CLIP trained on the biased world.", "biased"),
-        TrainingPart("clip-fair", "The same, trained on the fair world: the control.", "fair"),
-        TrainingPart("clip-binding", "The control, trained further on captions that lean in who does what.", "binding"),
-        TrainingPart("captioner", "A captioner trained on captions of the biased world.", "biased"),
-        TrainingPart("dcg", "A reviser of captions that learnt from biased ones of the biased world.", "biased"),
-        TrainingPart("judge", "A classifier of every attribute, for evaluation only.", "fair"),
-        TrainingPart("vae", "The autoencoder of the generators.", "fair"),
-        TrainingPart("diffusion", "A text-to-image pipeline trained on the fair world.", "fair"),
-        TrainingPart("diffusion-biased", "The same, trained further from there on the biased world.", "biased"),
-        TrainingPart("inpaint", "A pipeline that draws the person anew, from a mask and a prompt.", "fair"),
-        TrainingPart("edit", "A pipeline that changes the person as an instruction says.", "fair"),
-        TrainingPart("text", "A masked language model trained on captions of the biased world.", "biased"),
-        TrainingPart("detector", "A segmentation model that finds people and things.", "fair"),
-        TrainingPart("safety", "A classifier of the sign for unsafe content.", "fair"),
-    )
+    name: TrainingPart(name, about, next((world for world, taught in _WORLDS.items() if name in taught), "fair"))
+    for name, (_, about) in miniatures.PARTS.items()
 }
 
 
