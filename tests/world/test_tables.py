@@ -20,6 +20,7 @@ from equipoise.world import (
     write_binding_table,
     write_counterfactual_table,
     write_table,
+    write_visogender_table,
 )
 
 
@@ -126,3 +127,18 @@ def test_what_is_no_world_is_refused(tmp_path):
         scene_of({"model": "x"})
     with pytest.raises(InputError, match="not a scene of the world"):
         scene_of({"scene": {"people": 3}})
+
+
+@pytest.mark.parametrize(
+    ("write", "names", "kind"),
+    [
+        (write_counterfactual_table, "subjects", "subject"),
+        (write_binding_table, "activities", "activity"),
+        (write_visogender_table, "occupations", "occupation"),
+    ],
+)
+def test_one_name_is_no_list_of_names(write, names, kind, tmp_path):
+    with pytest.raises(
+        InputError, match=rf"the {kind} must be in a list of names, not the text 'nurse'; write \['nurse'\]"
+    ):
+        write(tmp_path / "t", preset("fair"), 1, **{names: "nurse"})

@@ -165,7 +165,7 @@ def prepared(job: Job, batch: Any, start: int) -> Batch:
 def _anchored(job: Job, batch: Any) -> Any:
     """``batch`` with image paths that a function may hand on: the output would look for relative ones in its folder.
 
-    Where the input's config says where they start from, the output's says so too (see ``plan.py``).
+    Where the input's config says where they start from, the output's says so too (``job.recorded_config``).
     """
     if "image" not in batch.schema.names or "image" not in job.schema.types or job.table.config.get("image_root"):
         return batch

@@ -47,6 +47,7 @@ SENTENCES: dict[str, str] = {
     # what is missing, and why
     "no_interval": "no interval: {why}",
     "no_null": "no null: {why}",
+    "no_queries": "no query of {groups}: left out of the gap",
     "shuffled_within": "shuffled within {within}",
     "unchecked_edits": "{edits:,} edits, and nothing in the table says that they show what they should",
 }

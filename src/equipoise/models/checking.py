@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.errors import InputError, one_line
-from equipoise.models.protocols import KINDS, Captioner, Classifier, Detector, Encoder, Filler, Generator, Precomputed
+from equipoise.models.protocols import (
+    KINDS,
+    Captioner,
+    Classifier,
+    Detector,
+    Encoder,
+    Filler,
+    Generator,
+    Precomputed,
+    Reviser,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -67,6 +77,8 @@ def check(model: Any) -> CheckReport:
         asked = (_boxes,)
     elif isinstance(model, Filler):
         asked = (_words, _drawn_words)
+    elif isinstance(model, Reviser):
+        asked = (_revisions, _revisions_again)
     else:
         raise InputError(f"a {type(model).__name__} is no {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     return CheckReport(model.name, tuple(_asked(question, model) for question in asked))
@@ -218,6 +230,23 @@ def _captions_again(model: Captioner) -> Check:
     apart = [model.caption([image], seed=3)[0] for image in images]
     same = sum(a == b for a, b in zip(together, apart, strict=True))
     return Check("seed and batch", same == len(images), f"{same} of {len(images)} captions are the same alone")
+
+
+_SAID = ("a man with a dog", "a woman at work", "a person", "two people in a park", "someone reads a book")
+
+
+def _revisions(model: Reviser) -> Check:
+    revised = model.revise(pictures(), _SAID, seed=0)
+    ok = len(revised) == 5 and all(isinstance(text, str) for text in revised)
+    return Check("revisions", ok, f"{len(revised)} for 5 captions, such as {max(revised, key=len, default='')!r}")
+
+
+def _revisions_again(model: Reviser) -> Check:
+    images = pictures()
+    together = model.revise(images, _SAID, seed=3)
+    apart = [model.revise([image], [text], seed=3)[0] for image, text in zip(images, _SAID, strict=True)]
+    same = sum(a == b for a, b in zip(together, apart, strict=True))
+    return Check("seed and batch", same == len(images), f"{same} of {len(images)} revisions are the same alone")
 
 
 def _answers(model: Classifier) -> Check:

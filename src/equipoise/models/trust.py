@@ -1,9 +1,8 @@
 """What a checkpoint folder may ask for: no code of its own, no pickle in disguise, nothing outside the folder.
 
 Every loader calls :func:`check_folder` before another library sees the folder. It reads settings and file names only,
-so it costs milliseconds; the sizes that settings ask for are checked in :mod:`equipoise.models.trust`.
-
-The sizes that a checkpoint's settings ask for, held against the weights on disk before anything is built.
+so it costs milliseconds. The sizes that a checkpoint's settings ask for are held against the weights on disk before
+anything is built.
 
 A ``config.json`` of a hundred bytes can ask for ten million layers. A model whose weights are all there has no more
 layers than tensors on disk, and no more numbers than they hold; what asks for more would be refused later anyway, after

@@ -225,7 +225,7 @@ def _both_poles(config: WorldConfig, what: str) -> tuple[str, str]:
 
 def _checked(names: Iterable[str] | None, default: Iterable[str], allowed: Iterable[str], kind: str) -> list[str]:
     if isinstance(names, str):
-        raise InputError(f"{kind}s must be a list of names, not the text {names!r}; write [{names!r}]")
+        raise InputError(f"the {kind} must be in a list of names, not the text {names!r}; write [{names!r}]")
     chosen = list(default if names is None else names)
     for name in chosen:
         known(kind, name, allowed)

@@ -106,11 +106,10 @@ def write_counterfactual_table(
     >>> table.to_pandas(["placebo_mirror"])["placebo_mirror"].value_counts().to_dict()
     {'plain': 6, 'mirrored': 6}
     """
-    names = None if subjects is None else list(subjects)
     asked = checked_placebos(placebos)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for members in counterfactual_sets(config, names, axes, n_sets, seed, asked):
+        for members in counterfactual_sets(config, subjects, axes, n_sets, seed, asked):
             for groups, levels, scene in zip(members.groups, members.levels, members.scenes, strict=True):
                 changed = [scene.placebo] if scene.placebo else []
                 image_id = "-".join((members.set_id, *groups, *changed))
@@ -139,10 +138,9 @@ def write_binding_table(
     ``gender`` is the performer's, ``other_gender`` the bystander's; ``caption`` and ``reversed_caption`` are the
     benchmark's two captions.
     """
-    names = None if activities is None else list(activities)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for members in binding_sets(config, names, n_sets, seed):
+        for members in binding_sets(config, activities, n_sets, seed):
             image_id = f"{members.set_id}-{members.cell}"
             row = row_of(members.scene, image_id, set_id=members.set_id, size=size, n_captions=n_captions)
             row["captions"] = [members.caption, *row["captions"]]
@@ -176,10 +174,9 @@ def write_visogender_table(
     ``subject`` is the occupation, ``context`` is ``object`` or ``participant``, ``other`` what or who is beside,
     ``other_gender`` that one's.
     """
-    names = None if occupations is None else list(occupations)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for i, member in enumerate(resolution_sets(config, names, n_sets, seed)):
+        for i, member in enumerate(resolution_sets(config, occupations, n_sets, seed)):
             two = member.context == "participant"
             image_id = f"{'OP' if two else 'OO'}_{i}"
             row = row_of(member.scene, image_id, set_id=member.set_id, size=size, n_captions=n_captions)

@@ -173,6 +173,14 @@ def test_bootstrap_resamples_of_one_answer_are_left_out_and_said():
     assert any("left out" in note for note in found.notes)
 
 
+def test_no_interval_says_whether_items_or_resamples_are_too_few():
+    nearly_all_alike = [["a", "a"]] * 40 + [["a", "b"]]
+    assert "no interval: one item" in krippendorff_alpha([["a", "b"]]).notes
+    rare = krippendorff_alpha(nearly_all_alike, replicates=1)
+    assert rare.ci_low is None
+    assert "no interval: fewer than two resamples held more than one answer" in rare.notes
+
+
 def test_degenerate_input_is_a_sentence():
     with pytest.raises(InputError, match="all ratings are the same"):
         cohen_kappa(["a", "a"], ["a", "a"])

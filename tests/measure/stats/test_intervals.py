@@ -299,6 +299,12 @@ class TestRecall:
         assert bounds(found.by_group["a"]) == pytest.approx(stats.mean_interval(values[:9]))
         assert "no interval: all 3 independent units have the same value" in found.by_group["b"].notes
 
+    def test_a_named_group_without_queries_is_told(self):
+        groups = Groups(np.array([0, 1] * 6), ("a", "b", "c"))
+        gap = retrieval.gap_by_group(np.arange(12.0), groups, draws=19).gap
+        assert "no query of c: left out of the gap" in gap.notes
+        assert gap.n_groups == 2
+
     def test_a_median_needs_six_units(self):
         groups = Groups.from_values(["a"] * 5 + ["b"] * 6)
         found = retrieval.median_rank_by_group(np.arange(1, 12), groups, draws=99)

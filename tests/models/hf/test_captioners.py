@@ -169,6 +169,12 @@ def test_captions_of_other_generation_settings_do_not_come_from_the_store(decode
     assert models[0].caption(pictures) != models[1].caption(pictures)
 
 
+def test_a_reviser_keeps_its_promises():
+    report = check(load("mini:dcg", kind="reviser"))
+    assert report.ok, str(report)
+    assert [promise.name for promise in report.checks] == ["revisions", "seed and batch"]
+
+
 @pytest.mark.parametrize("file", ["generation_config.json", "decoder/tokenizer_config.json"])
 def test_how_a_reviser_writes_is_part_of_its_key(file, tmp_path):
     changed = {"length_penalty": 0.1, "clean_up_tokenization_spaces": True}

@@ -86,7 +86,7 @@ class Gathered:
 
 
 def gather(file: Path, gathered: Gathered) -> Iterator[Rejected]:
-    """Add the images and annotations of one file to ``found``; yield what cannot be used."""
+    """Add the images and annotations of one file to ``gathered``; yield what cannot be used."""
     yield from gather_document(read_json(file), file, gathered)
 
 

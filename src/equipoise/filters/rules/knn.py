@@ -58,9 +58,9 @@ def nearest(queries: Any, gallery: Any, k: int) -> Ints:
 
 
 def without(neighbours: Ints, forbidden: Any, k: int) -> Ints:
-    """(q, k) the first ``k`` of each row of ``found`` that are not in its row of ``forbidden`` (q, m); -1 fills up.
+    """(q, k) the first ``k`` of each row of ``neighbours`` that are not in its row of ``forbidden`` (q, m); -1 fills.
 
-    Exact if ``found`` holds at least k + m neighbours, or all there are.
+    Exact if ``neighbours`` holds at least k + m neighbours, or all there are.
 
     >>> without(np.array([[4, 2, 7]]), [[2, -1]], 2).tolist()
     [[4, 7]]

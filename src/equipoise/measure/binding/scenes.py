@@ -262,7 +262,8 @@ def _difference(first: Estimate, second: Estimate, level: float) -> Estimate:
     value = first.value - second.value
     interval = independent_difference(first, second)
     if interval is None:
-        return Estimate(value, null_mean=0.0, n=first.n + second.n, notes=(no_interval("one image in a cell"),))
+        alone = (no_interval("one image in a cell"),)
+        return Estimate(value, null_mean=0.0, n=first.n + second.n, notes=alone, level=level)
     pooled = (first.n * first.value + second.n * second.value) / (first.n + second.n)
     null_sd = float(np.sqrt(pooled * (1 - pooled) * (1 / first.n + 1 / second.n)))
     p_value = 1.0 if null_sd == 0 else float(2 * normal_above(abs(value) / null_sd))

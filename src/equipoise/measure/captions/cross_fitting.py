@@ -64,7 +64,7 @@ def cross_fitted(
     n_groups = int(group.max()) + 1
     if n < 2:
         alone = (*notes, no_interval("one caption"))
-        return Estimate(value, null_mean=null_value, n=n, n_groups=n_groups, notes=alone)
+        return Estimate(value, null_mean=null_value, n=n, n_groups=n_groups, notes=alone, level=level)
     own = captions_variance(numbers, of, group)
     error = float(np.sqrt(own if variance is None else max(own, variance)))
     spread = sps.norm() if freedom is None else sps.t(freedom)

@@ -2,7 +2,7 @@
 
 A gap of 0.01 in cosine is a lot for one model and nothing for another. Two sizes do not depend on the scale of scores:
 
-- ``standard_gap``: the gap over the spread between sets of the same group (:class:`~.gap_cells.Spread`). At 1, who is
+- ``standard_gap``: the gap over the spread between sets of the same group (:class:`~.cells.Spread`). At 1, who is
   shown moves the score as far as one standard deviation of everything else that differs between pictures of a subject.
 - ``outranks``: how often a picture of the first group scores above its twin.
 

@@ -15,7 +15,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import as_keys
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
-from equipoise.measure.notes import minus, no_interval, no_null, of_sources
+from equipoise.measure.notes import minus, no_interval, no_null, note, of_sources
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -236,7 +236,8 @@ def gap_by_group(
         low = 1
     null = data.shuffled_gaps(statistic, kept, draws, rng)
     dropped = {"query of an undefined group": groups.n_undefined}
-    dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
+    absent = ", ".join(groups.names[g] for g in range(groups.n_groups) if g not in kept)
+    missing = (note("no_queries", groups=absent),) if absent else ()
     without = [no_interval(f"{name} has none") for name in names if by_group[name].ci_low is None]
     interval = NOTHING if without else data.gap_interval(statistic, kept, list(by_group.values()), level)
     gap = Estimate(
@@ -245,7 +246,7 @@ def gap_by_group(
         n=int(counts.sum()),
         n_groups=len(kept),
         dropped=dropped,
-        notes=(minus(names[high], names[low]), *of_sources(data.sources), *without),
+        notes=(minus(names[high], names[low]), *of_sources(data.sources), *missing, *without),
         level=level,
     )
     return GroupGap(by_group, with_chance(gap, null, ddof=0, rng=rng), names[high], names[low])

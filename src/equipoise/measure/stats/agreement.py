@@ -227,7 +227,8 @@ def _estimate(value: float, draws: Floats, n: int, dropped: dict[str, int], leve
         notes = (f"{len(draws) - len(usable)} of {len(draws)} resamples held one answer only and were left out",)
     plain = Estimate(value, null_mean=0.0, n=n, dropped=dropped, notes=notes, level=level)
     if n < 2 or len(usable) < 2:
-        return plain.with_notes(no_interval("one item"))
+        why = "one item" if n < 2 else "fewer than two resamples held more than one answer"
+        return plain.with_notes(no_interval(why))
     low, high = np.quantile(usable, [(1 - level) / 2, (1 + level) / 2])
     if low == high:
         return plain.with_notes(no_interval("the resamples do not differ"))

@@ -61,7 +61,7 @@ class Edition:
     edges: float
     """What an error in the differences of neighbouring pixels counts beside one in the pixels: blur costs extra."""
     phrased: bool
-    """Whether generators read the captions in several phrasings (:mod:`equipoise.recipes.train_mini.editions`)."""
+    """Whether generators read the captions in several phrasings."""
 
     @property
     def factor(self) -> int:
