@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.captions.folds import HALVES, half_gaps, half_table, over_splits
 from equipoise.audit.findings import Findings, read_draws, read_queries
+from equipoise.audit.folders import nothing_else
 from equipoise.data.atomic import sha256_of
 from equipoise.data.results import read_results
 from equipoise.data.runs import KINDS, Run, claimed, find_run
@@ -50,8 +51,8 @@ def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, over
             return _marked(_differences(*folders, kind), folders)
     of = {"a": str(a), "b": str(b)}
     parents = {name: sha256_of(Path(path) / _RESULTS) for name, path in of.items() if (Path(path) / _RESULTS).is_file()}
-    claim: dict[str, Any] = {"of": of, "settings": {"kind": kind}, "parents": parents, "accept": _only_of(of)}
-    with claimed(out, "comparison", **claim, overwrite=overwrite) as home:
+    claim: dict[str, Any] = {"of": of, "settings": {"kind": kind}, "parents": parents}
+    with claimed(out, "comparison", **claim, accept=nothing_else(_another, of), overwrite=overwrite) as home:
         with Heartbeat("comparing"):
             findings = _marked(_differences(*folders, kind), folders)
         findings.save(home.stage)
@@ -104,12 +105,10 @@ def _common_kind(a: Path, b: Path) -> str:
     return kinds[0]
 
 
-def _only_of(of: dict[str, str]) -> Any:
-    def accept(run: Run) -> None:
-        if [Path(str(run.of.get(name))).resolve() for name in of] != [Path(path).resolve() for path in of.values()]:
-            raise InputError(f"{run.folder}: holds the comparison of others; give another folder with -o")
-
-    return accept
+def _another(of: dict[str, str], run: Run) -> str:
+    """The comparison of other folders, in words."""
+    same = all(Path(str(run.of.get(name))).resolve() == Path(path).resolve() for name, path in of.items())
+    return "" if same else "the comparison of others"
 
 
 def _differences(a: Path, b: Path, kind: str) -> Findings:

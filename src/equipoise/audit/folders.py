@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import EVIDENCE
 from equipoise.data.manifest import TABLE_AT, path_between
 from equipoise.data.runs import Run, RunFolder, claimed, read_run
 from equipoise.errors import InputError
+
+_Wanted = TypeVar("_Wanted")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def audit_folder(
         of=about.of,
         settings=about.settings.plain(),
         parents=about.parents,
-        accept=_only_of(about),
+        accept=nothing_else(_another, about),
         overwrite=overwrite,
         state=state,
         suite=about.suite,
@@ -73,18 +75,24 @@ def short_name(model: str) -> str:
     return model.removeprefix("hf:").replace(":", "-").replace("/", "-").strip("-.")
 
 
-def _only_of(about: AuditOf) -> Callable[[Run], None]:
-    """Refuses the audit of another suite, model, remedy, table or caption file; its own it may replace."""
+def nothing_else(another: Callable[[_Wanted, Run], str], wanted: _Wanted) -> Callable[[Run], None]:
+    """Refuses a run of something else than ``wanted``: of what, ``another`` says, and nothing where it is the same."""
 
     def accept(run: Run) -> None:
-        there = {"suite": run.about.get("suite"), **run.of}
-        wanted = {"suite": about.suite, **about.of}
-        for name in [*wanted, *(name for name in _SOME if name in there and name not in wanted)]:
-            if name != "fitted_on" and _resolved(name, there.get(name)) != _resolved(name, wanted.get(name)):
-                other = _other(name, there.get(name))
-                raise InputError(f"{run.folder}: holds the audit of {other}; give another folder with -o")
+        if held := another(wanted, run):
+            raise InputError(f"{run.folder}: holds {held}; give another folder with -o")
 
     return accept
+
+
+def _another(about: AuditOf, run: Run) -> str:
+    """The audit of another suite, model, remedy, table or caption file, in words; its own it may replace."""
+    there = {"suite": run.about.get("suite"), **run.of}
+    wanted = {"suite": about.suite, **about.of}
+    for name in [*wanted, *(name for name in _SOME if name in there and name not in wanted)]:
+        if name != "fitted_on" and _resolved(name, there.get(name)) != _resolved(name, wanted.get(name)):
+            return f"the audit of {_other(name, there.get(name))}"
+    return ""
 
 
 _SOME = ("limit", "sample", "images")

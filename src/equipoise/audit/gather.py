@@ -81,12 +81,10 @@ def from_model(
         raise InputError(f"{name} gave vectors of shape {vectors.shape} for {len(texts)} texts; one each is expected")
     batches = engine.vector_batches(model, table, ids.tolist(), how, unreadable=unreadable)
     units = _units(batches, ids, name, unreadable)
-    images = (
-        _in_memory(units, len(ids)) if folder is None else _on_disk(units, len(ids), folder / EVIDENCE / "images.npy")
-    )
+    path = None if folder is None else folder / EVIDENCE / "images.npy"
+    images = _in_memory(units, len(ids)) if path is None else _on_disk(units, len(ids), path)
     if unreadable.reasons:
         read = ~ids.isin(list(unreadable.reasons)).to_numpy(dtype=bool)
-        path = None if folder is None else folder / EVIDENCE / "images.npy"
         images, frame = _some_rows(images, np.flatnonzero(read), path), _some_labels(frame, read, unreadable.notes())
     scale = getattr(model, "logit_scale", None)
     return Evidence(frame, texts, model=name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
@@ -104,10 +102,8 @@ def _some_rows(images: Vectors, rows: NDArray[np.intp], path: Path | None) -> Ve
     """Some rows of the vectors: in memory, or in the file ``path``, where they take the place of all."""
     if path is None:
         return np.asarray(images[rows])
-    blocks = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
-    starts = range(0, len(rows), _ROWS)
-    parts = ((np.arange(start, start + len(some)), images[some]) for start, some in zip(starts, blocks, strict=True))
-    return _on_disk(parts, len(rows), path)
+    places = (np.arange(start, min(start + _ROWS, len(rows))) for start in range(0, len(rows), _ROWS))
+    return _on_disk(((at, images[rows[at]]) for at in places), len(rows), path)
 
 
 def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str, unreadable: engine.Unreadable) -> Iterator[Batch]:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
-from equipoise.cli.report import tell_verdict, write_page, write_page_of
+from equipoise.cli.report import tell_notes, tell_verdict, write_page, write_page_of
 from equipoise.errors import InputError
 
 PROMPT_HELP = (
@@ -402,7 +402,6 @@ def _show(notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
     from equipoise.measure.notes import joined_over_k
 
     typer.echo(text)
-    for note in joined_over_k(notes):
-        typer.echo(f"note: {note}", err=True)
+    tell_notes(joined_over_k(notes))
     if folder:
         typer.echo(f"results in {folder}", err=True)

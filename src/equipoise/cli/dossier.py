@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equipoise.cli.making import OVERWRITE
-from equipoise.cli.report import BEFORE_AFTER
+from equipoise.cli.report import BEFORE_AFTER, tell_notes
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def check(
         typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
     else:
         _print(checked, moved, everything)
-        for note in [*checked.notes(inputs.given.series), *inputs.given.problems]:
-            typer.echo(f"note: {note}", err=True)
+        tell_notes([*checked.notes(inputs.given.series), *inputs.given.problems])
     raise typer.Exit(checked.exit_code)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
+from equipoise.cli.report import tell_notes
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 
@@ -67,7 +68,7 @@ def embed(
     failed: dict[str, str] = (
         dict(embeddings.errors()[["where", "reason"]].itertuples(index=False)) if embeddings.n_errors else {}
     )
-    _tell(Unreadable(table, len(embeddings) - n_texts + len(failed), 1.0, failed))
+    tell_notes(Unreadable(table, len(embeddings) - n_texts + len(failed), 1.0, failed).notes())
 
 
 def caption(
@@ -124,7 +125,7 @@ def caption(
             file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
             n_written += 1
     typer.echo(f"{n_written:,} captions in {out}")
-    _tell(Unreadable(table, n_written + len(failed), 1.0, failed))
+    tell_notes(Unreadable(table, n_written + len(failed), 1.0, failed).notes())
 
 
 def _loaded(model: str, kind: str, device: str, dtype: str, allow_pickle: bool) -> Any:
@@ -167,8 +168,3 @@ def _tell_dry_run(images: Any, n_texts: int | None = None) -> None:
 
     texts = "" if n_texts is None else f" and {n_texts:,} texts"
     typer.echo(f"{len(kept_ids(images)):,} images{texts} would be asked about; nothing was loaded")
-
-
-def _tell(unreadable: Unreadable) -> None:
-    for note in unreadable.notes():
-        typer.echo(f"note: {note}", err=True)

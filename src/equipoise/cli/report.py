@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,12 @@ def _named(pairs: list[str]) -> dict[str, str]:
     return folders
 
 
+def tell_notes(notes: Iterable[str]) -> None:
+    """Print notes beside the results, for whoever sits at the terminal."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
 def tell_verdict(folder: object) -> None:
     """Print the verdict on what a result folder holds."""
     from equipoise.report import verdict_of
@@ -136,8 +143,7 @@ def tell_results(done: Any, page: bool) -> None:
     from equipoise.measure.notes import joined_over_k
 
     typer.echo(str(done))
-    for note in joined_over_k(done.notes):
-        typer.echo(f"note: {note}", err=True)
+    tell_notes(joined_over_k(done.notes))
     if done.folder is not None:
         tell_verdict(done.folder)
         typer.echo(f"results in {done.folder}", err=True)

@@ -414,13 +414,9 @@ def _shuffles(
     usual = SHUFFLES["fast" if work.chosen.approximate else "other"]
     times = usual if permutations is None else permutations
     if not times:
-        return None, [
-            f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
-        ]
+        chance = f"{100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
+        return None, [f"chance is {chance}"]
     whole = work.folds is not None and work.chosen.approximate
-    shuffled = work.shuffled(ours, seeds, times, whole=whole)
-    if whole:
-        return shuffled, [
-            f"chance is the mean of {times} cross-fittings of shuffled labels, each of {work.folds} folds"
-        ]
-    return shuffled, [f"chance is the mean of {times} classifiers trained on shuffled labels"]
+    what = f"cross-fittings of shuffled labels, each of {work.folds} folds"
+    what = what if whole else "classifiers trained on shuffled labels"
+    return work.shuffled(ours, seeds, times, whole=whole), [f"chance is the mean of {times} {what}"]

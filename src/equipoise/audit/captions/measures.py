@@ -139,25 +139,21 @@ class CaptionMeasures:
         """The value of each image, so that two audits of captions of the same images can be paired."""
         self.findings.add_queries(values, list(ids), metric=metric, variant=variant, axis=self.inputs.axis)
 
-    def _note(self, text: str) -> None:
-        self.findings.note(text)
-
     # LIC
 
     def lic(self, store: Path | None) -> Lic:
         """LIC_M and, with references, LIC_D and LIC; the vocabulary; how well the classifier tells the groups."""
         measured = self._measured(self.model.captions, self._references(), store)
         variant = self._variant(measured)
-        for metric, estimate in (("lic", measured.lic), ("lic_m", measured.lic_m), ("lic_d", measured.lic_d)):
+        found = {"lic": measured.lic, "lic_m": measured.lic_m, "lic_d": measured.lic_d}
+        found |= {"caption_accuracy": measured.accuracy, "caption_auc": measured.auc}
+        for metric, estimate in found.items():
             if estimate is not None:
                 self._add(estimate, metric, variant=variant)
-        self._add(measured.accuracy, "caption_accuracy", variant=variant)
-        if measured.auc is not None:
-            self._add(measured.auc, "caption_auc", variant=variant)
         size = Estimate(float(measured.vocabulary), n=len(self.ids), notes=("a count of words, not a bias",))
         self._add(size, "vocabulary")
         for problem in measured.notes:
-            self._note(problem)
+            self.findings.note(problem)
         return measured
 
     def masked(self, kind: str, captions: ModelCaptions, original: Lic, store: Path | None) -> None:
@@ -172,7 +168,7 @@ class CaptionMeasures:
         measured = self._measured(captions.captions, None, store)
         self._add(measured.lic_m, "lic_m", variant=self._variant(measured), pool=kind)
         if len(captions.captions) < len(self.ids):
-            self._note(
+            self.findings.note(
                 f"{kind}: captions of {len(captions.captions):,} of the {len(self.ids):,} images; "
                 "the original captions of these images were measured once more for the change"
             )
@@ -237,7 +233,7 @@ class CaptionMeasures:
         for convention in get_args(RatioConvention):
             ratio = measure.ratio(said, pair, labels=labels, convention=convention, seed=seed)
             if ratio.estimate is None:
-                self._note("; ".join(ratio.notes))
+                self.findings.note("; ".join(ratio.notes))
                 break
             first, second = pair if convention != "burns" else pair[::-1]
             add(ratio.estimate.with_notes(note("named_pair", first=first, second=second)), "ratio", variant=convention)
@@ -249,7 +245,7 @@ class CaptionMeasures:
             if counted.all():
                 self._by_image(flags, np.array(self.ids)[known.defined], "error", definition)
         if not said.named.any():
-            self._note(
+            self.findings.note(
                 "no caption names any group: Error is 0 because nothing was said, and that is no merit; look at LIC "
                 "and at the quality"
             )
@@ -305,7 +301,7 @@ class CaptionMeasures:
                 seed=self.settings.seed,
             )
         except InputError as error:
-            self._note(f"BA is left out: {error}; another least number of captions: --ba-least")
+            self.findings.note(f"BA is left out: {error}; another least number of captions: --ba-least")
             return
         words = f"least {self.settings.ba_least}" + ("" if training_words is None else ", words of training captions")
         self._add(amplification.estimate, "ba", variant=words)
@@ -320,7 +316,7 @@ class CaptionMeasures:
             raise InputError(f"{OBJECTS}: knows none of the labelled images; the ids have nothing in common")
         names = sorted(set().union(*(objects[name] for name in ids)))
         if not names:
-            self._note("DBA is left out: no image holds an object besides persons")
+            self.findings.note("DBA is left out: no image holds an object besides persons")
             return
         matcher = ObjectMatcher(names)
         held = np.array([[name in objects[i] for name in names] for i in ids])
@@ -377,7 +373,7 @@ class CaptionMeasures:
                 tokens, self.groups, exclude=own, permutations=_SHUFFLES, seed=self.settings.seed
             )
         except InputError as error:
-            self._note(f"word usage is left out: {error}")
+            self.findings.note(f"word usage is left out: {error}")
             return pd.DataFrame(columns=["word", "group"])
         self._add(usage.estimate, "word_log_odds", variant="largest z")
         return usage.table
@@ -397,7 +393,7 @@ class CaptionMeasures:
     ) -> None:
         """The mean of each group, and the gap between the highest and the lowest; ``notes`` stand at all of them."""
         if np.count_nonzero(groups.counts()) < 2:
-            self._note(f"{metric}: no gap, only one group has values")
+            self.findings.note(f"{metric}: no gap, only one group has values")
             return
         numbers = np.asarray(values, dtype=float)
         means = group_means(numbers, groups, share=share, permutations=_SHUFFLES, seed=self.settings.seed)

@@ -33,6 +33,7 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
     splits, and what the splits have in common falls out of the difference. Cross-fitted, it is taken over the images
     that both were tested on.
     """
+    how: dict[str, Any] = {"null_value": 0.0, "bounds": (-1.0, 1.0), "alternative": "two-sided"}
     if found.out_of_fold is not None and original.out_of_fold is not None:
         keys = ["image_id", "group", "turn"]
         tables = [
@@ -51,22 +52,14 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
             np.unique(both["group"], return_inverse=True)[1],
             [a["value"] - b["value"] for a, b in refitted],
             folds=int(found.runs.loc[found.runs["side"] == "model", "split"].max()) + 1,
-            null_value=0.0,
-            bounds=(-1.0, 1.0),
-            alternative="two-sided",
+            **how,
         )
     else:
         ours = [lic.runs[lic.runs["side"] == "model"] for lic in (found, original)]
         runs = [of.set_index(["seed", "split"])["value"] for of in ours]
         halves = [half_table(lic.runs[lic.runs["side"] == "model" + HALVES]) for lic in (found, original)]
-        change = over_splits(
-            (runs[0] - runs[1]).dropna().to_numpy(float),
-            half_gaps(*halves),
-            null_value=0.0,
-            bounds=(-1.0, 1.0),
-            alternative="two-sided",
-            n=len(found.per_caption),
-        )
+        values = (runs[0] - runs[1]).dropna().to_numpy(float)
+        change = over_splits(values, half_gaps(*halves), n=len(found.per_caption), **how)
     if change.ci_low == change.ci_high:  # no score moved; an interval without width would pass for certainty
         change = replace(change, ci_low=None, ci_high=None).with_notes(no_interval("the same change everywhere"))
     return measure.in_points(change)
@@ -201,10 +194,8 @@ class ObjectMatcher:
         hits = set()
         for start, end in self._finder.spans(low):
             word = fold_phrase(low[start:end])
-            name = self._of.get(word)
-            if name is None or (word in _COLOURS and not _stands_alone(low[end:])):
-                continue
-            hits.add(name)
+            if word in self._of and (word not in _COLOURS or _stands_alone(low[end:])):
+                hits.add(self._of[word])
         return frozenset(hits)
 
 

@@ -7,26 +7,21 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pydantic import Field
 
 from equipoise.audit.captions.images import ImageScores
 from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked_captions, read_inputs
 from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
 from equipoise.audit.captions.objects import read_objects
-from equipoise.audit.captions.page import (
-    LEAST_MODELS,
-    r_squared,
-    save_figure,
-    words_page,
-)
+from equipoise.audit.captions.page import LEAST_MODELS, r_squared, save_figure, words_page
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.reading import USUAL, CaptionColumns, read_records
 from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
+from equipoise.audit.folders import nothing_else
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.published import PublishedValues, add_published, published_values
 from equipoise.data.runs import Run, check_folder, claimed
@@ -44,9 +39,9 @@ if TYPE_CHECKING:
 
 SUITE = "captions"
 WORK = "_work"
+"""Where finished classifier runs are kept, each under a name made of all that it depends on."""
 _LIC_TAKES = 0.7
 """What share of the time of a captioner its classifiers take, more or less."""
-"""Where finished classifier runs are kept, each under a name made of all that it depends on."""
 _LEGEND = (
     "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
     "the references; the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
@@ -55,9 +50,6 @@ _NO_LIC = (
     "* best, ! worst; below each value its 95% interval. Without references there is no LIC: LIC_M says that captions\n"
     "give the group away, not that they do so more than people's; BA, DBA and quality are times 100"
 )
-
-
-Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -191,7 +183,7 @@ def audit_captions(
     claim: dict[str, Any] = {
         "of": of,
         "settings": chosen.plain() | narrowed,
-        "accept": _only_over(of),
+        "accept": nothing_else(_another, of),
         "overwrite": overwrite,
     }
     claim["parents"] = {str(path): sha256_of(path) for path in files if path.is_file()}
@@ -244,15 +236,9 @@ def audit_captions(
     return done
 
 
-def _only_over(of: dict[str, Any]) -> Callable[[Run], None]:
-    """Refuses a run over other files; the same files may be measured again, with other settings too."""
-
-    def accept(run: Run) -> None:
-        for name, mine in of.items():
-            if run.of.get(name) != mine:
-                raise InputError(f"{run.folder}: holds a run over other {name}; give another folder with -o")
-
-    return accept
+def _another(of: dict[str, Any], run: Run) -> str:
+    """A run over other files, in words; the same files may be measured again, with other settings too."""
+    return next((f"a run over other {name}" for name, mine in of.items() if run.of.get(name) != mine), "")
 
 
 def _java_notes() -> list[str]:

@@ -24,6 +24,7 @@ from equipoise.audit.classify.inputs import (
     read_image_labels,
 )
 from equipoise.audit.findings import Findings
+from equipoise.audit.folders import nothing_else
 from equipoise.audit.printing import table_of
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.manifest import MANIFEST
@@ -127,7 +128,7 @@ def audit_classifier(
         "of": of,
         "settings": chosen.plain(),
         "parents": {role: sha256_of(path / MANIFEST if path.is_dir() else path) for role, path in files.items()},
-        "accept": _only_of(of),
+        "accept": nothing_else(_another, of),
         "overwrite": overwrite,
     }
     with nullcontext() if out is None else claimed(out, KIND, **claim) as home:
@@ -144,15 +145,10 @@ def audit_classifier(
     return done
 
 
-def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
-    def accept(run: Run) -> None:
-        there = run.of.get("predictions")
-        if there != of["predictions"]:
-            raise InputError(
-                f"{run.folder}: holds the audit of other predictions ({there}); give another folder with -o"
-            )
-
-    return accept
+def _another(of: Mapping[str, Any], run: Run) -> str:
+    """The audit of other predictions, in words."""
+    there = run.of.get("predictions")
+    return "" if there == of["predictions"] else f"the audit of other predictions ({there})"
 
 
 @dataclass

@@ -9,7 +9,7 @@ The map of a dataset's captions: a t-SNE picture of neutral captions, by cluster
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from equipoise.audit.dataset.source import Dataset, read_dataset
 from equipoise.audit.dataset.text import AxisFindings, activities_of, told
 from equipoise.audit.figures import caption_map_figure
 from equipoise.audit.findings import Findings
+from equipoise.audit.folders import nothing_else
 from equipoise.audit.suites._probes import stored_features
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
@@ -176,7 +177,7 @@ def audit_dataset(
         "parents": {"dataset": sha256_of(file)},
         "of": of,
         "settings": chosen.plain(),
-        "accept": _only_of(of),
+        "accept": nothing_else(_another, Path(source)),
         "overwrite": overwrite,
     }
     with nullcontext() if out is None else claimed(out, SUITE, **claim) as home:
@@ -195,15 +196,11 @@ def audit_dataset(
     return done
 
 
-def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
-    """Refuses the folder of another dataset; the same one may be looked at again, with other settings too."""
-
-    def accept(run: Run) -> None:
-        there = run.of.get("dataset", run.about.get("dataset"))  # an older folder says so at the top
-        if Path(str(there)).resolve() != Path(of["dataset"]).resolve():
-            raise InputError(f"{run.folder}: holds the audit of another dataset ({there}); give another folder with -o")
-
-    return accept
+def _another(dataset: Path, run: Run) -> str:
+    """The audit of another dataset, in words; the same one may be looked at again, with other settings too."""
+    there = run.of.get("dataset", run.about.get("dataset"))  # an older folder says so at the top
+    same = Path(str(there)).resolve() == dataset.resolve()
+    return "" if same else f"the audit of another dataset ({there})"
 
 
 def _measured(
@@ -238,11 +235,8 @@ def _read_by(text_encoder: Any) -> Callable[[list[str]], Any]:
     from equipoise.models import load
 
     model = load(text_encoder) if isinstance(text_encoder, str) else text_encoder
-
-    def vectors(texts: list[str]) -> Any:
-        return model.encode_texts(texts)
-
-    return vectors
+    encode: Callable[[list[str]], Any] = model.encode_texts
+    return encode
 
 
 def _features_by(

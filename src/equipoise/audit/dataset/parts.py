@@ -131,9 +131,12 @@ class AxisPart:
             **({"axis": self.axis} | keys),
         )
 
-    def sources(self) -> NDArray[Any] | None:
-        """(n,) what keeps related images together, the source or the set; None where nothing is said."""
-        return self.dataset.sources
+    def options(self, permutations: int, rows: NDArray[np.intp] | None = None) -> dict[str, Any]:
+        """What every measure of all images, or of some ``rows``, is told; ``clusters``: their sources or sets."""
+        sources = self.dataset.sources
+        clusters = sources if sources is None or rows is None else sources[rows]
+        settings = self.settings
+        return {"clusters": clusters, "permutations": permutations, "seed": settings.seed, "level": settings.level}
 
     def chosen_rows(self) -> NDArray[np.intp]:
         """The images of a defined group with a caption, or a random part of them where there are too many."""
@@ -174,7 +177,9 @@ def counts_of(part: AxisPart) -> GroupCounts | None:
     if part.groups.n_groups < 2:
         part.findings.note(f"{part.axis}: only one group, {part.groups.names[0]!r}; nothing is compared")
         return None
-    counts = group_counts(part.groups, clusters=part.sources(), seed=part.settings.seed, level=part.settings.level)
+    counts = group_counts(
+        part.groups, clusters=part.dataset.sources, seed=part.settings.seed, level=part.settings.level
+    )
     for group, share in counts.shares.items():
         part.add(share, "group_share", group=group)
     part.add(counts.evenness, "group_evenness")
@@ -187,7 +192,7 @@ def joint_counts(parts: Sequence[AxisPart]) -> None:
     groups = intersect(*(part.groups for part in parts))
     if groups.counts().any():
         settings = parts[0].settings
-        counts = group_counts(groups, clusters=parts[0].sources(), seed=settings.seed, level=settings.level)
+        counts = group_counts(groups, clusters=parts[0].dataset.sources, seed=settings.seed, level=settings.level)
         axis = " x ".join(part.axis for part in parts)
         parts[0].family.shares[axis] = counts.p_together
         note = f"{int((groups.counts() == 0).sum())} of {groups.n_groups} groups empty"
@@ -228,16 +233,8 @@ def _leaning(part: AxisPart, items: Iterable[Iterable[str]], what: str) -> Leani
     matrix, names = presence_of(items)
     _tell_rare(part, np.asarray(matrix[part.groups.defined].sum(axis=0)).ravel()[: len(names)], what)
     try:
-        return cooccurrence(
-            part.groups,
-            matrix,
-            names,
-            clusters=part.sources(),
-            min_images=part.settings.min_images,
-            permutations=part.settings.permutations,
-            seed=part.settings.seed,
-            level=part.settings.level,
-        )
+        how = part.options(part.settings.permutations)
+        return cooccurrence(part.groups, matrix, names, min_images=part.settings.min_images, **how)
     except InputError:  # nothing is on enough images: said by the note
         return None
 
@@ -324,16 +321,8 @@ def clusters_of(part: AxisPart) -> CaptionMap | None:
     vectors = part.text_vectors(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captions that are alike may fill fewer clusters than asked for
-        clustering = caption_clusters(
-            part.groups.take(rows),
-            texts,
-            vectors,
-            clusters=None if (keys := part.sources()) is None else keys[rows],
-            n_clusters=count,
-            permutations=part.settings.permutations,
-            seed=part.settings.seed,
-            level=part.settings.level,
-        )
+        how = part.options(part.settings.permutations, rows)
+        clustering = caption_clusters(part.groups.take(rows), texts, vectors, n_clusters=count, **how)
     if vectors is not None:
         part.findings.note(f"{part.axis}: captions are clustered by the vectors of a text encoder, not by their words")
     if count < part.settings.clusters:
@@ -345,15 +334,9 @@ def clusters_of(part: AxisPart) -> CaptionMap | None:
 def captions_part(part: AxisPart) -> CaptionProbe | None:
     """How well neutral captions tell the group."""
     rows = part.chosen_rows()
+    how = part.options(part.settings.probe_permutations, rows)
     try:
-        probe = caption_probe(
-            part.neutral(rows),
-            part.groups.take(rows),
-            clusters=None if (keys := part.sources()) is None else keys[rows],
-            permutations=part.settings.probe_permutations,
-            seed=part.settings.seed,
-            level=part.settings.level,
-        )
+        probe = caption_probe(part.neutral(rows), part.groups.take(rows), **how)
     except InputError as error:
         part.findings.note(f"{part.axis}: no guess from captions: {error}")
         return None
@@ -368,21 +351,13 @@ def images_part(part: AxisPart, masked: Any, unmasked: Any) -> ImageProbes | Non
     """
     if masked is None and unmasked is None:
         return None
-    groups, sources = part.groups, part.sources()
+    groups, read = part.groups, None
     if unmasked is not None and np.isnan(unmasked[:, 0]).any():
         read = np.flatnonzero(~np.isnan(unmasked[:, 0]))
         groups, unmasked = groups.take(read), unmasked[read]
         masked = None if masked is None else masked[read]
-        sources = None if sources is None else sources[read]
-    probes = image_probes(
-        groups,
-        masked=masked,
-        unmasked=unmasked,
-        clusters=sources,
-        permutations=part.settings.probe_permutations,
-        seed=part.settings.seed,
-        level=part.settings.level,
-    )
+    how = part.options(part.settings.probe_permutations, read)
+    probes = image_probes(groups, masked=masked, unmasked=unmasked, **how)
     for variant, probe in (("images_masked", probes.masked), ("images", probes.unmasked)):
         if probe is not None:
             part.add(probe.auc, "attribute_auc", variant)

@@ -64,7 +64,7 @@ def activities_of(part: AxisPart) -> ActivityBias | None:
     except InputError as error:
         part.findings.note(f"{part.axis}: no activities: {error}")
         return None
-    if part.sources() is None:
+    if part.dataset.sources is None:
         bias = _with_exact_p(bias, sizes[first] / (sizes[first] + sizes[second]))
     else:
         bias = _with_clusters(part, counts, bias)
@@ -86,7 +86,7 @@ def _with_clusters(part: AxisPart, counts: ActivityCounts, bias: ActivityBias) -
     kept = [(image, activity, sides[group]) for image, activity, group in counts.mentions if group in sides]
     rows, row_of = np.unique(np.array([(image, side) for image, _, side in kept]), axis=0, return_inverse=True)
     row_of = row_of.ravel()
-    sources = np.unique(np.asarray(part.sources()), return_inverse=True)[1][rows[:, 0]]
+    sources = np.unique(np.asarray(part.dataset.sources), return_inverse=True)[1][rows[:, 0]]
     place = {str(name): column for column, name in enumerate(bias.table.index)}
     inside = np.array([activity in place for _, activity, _ in kept])
     columns = np.array([place.get(activity, -1) for _, activity, _ in kept])
@@ -266,19 +266,12 @@ def _axis_tables(findings: AxisFindings, level: float, interval: str) -> list[st
     lines = [
         f"Groups on {findings.axis} (labels: {findings.labelled_by}; {findings.counts.n_undefined:,} images undefined)"
     ]
+    counts = findings.counts
+    counted = [(name, f"{counts.counts[name]:,}", estimate) for name, estimate in counts.shares.items()]
     rows = [
-        (
-            name,
-            f"{findings.counts.counts[name]:,}",
-            plain(e.value),
-            _interval(e),
-            plain(e.null_mean),
-            p_plain(e.p_value),
-        )
-        for name, e in findings.counts.shares.items()
+        (name, images, plain(e.value), _interval(e), plain(e.null_mean), p_plain(e.p_value))
+        for name, images, e in [*counted, ("evenness", "", counts.evenness)]
     ]
-    even = findings.counts.evenness
-    rows.append(("evenness", "", plain(even.value), _interval(even), plain(even.null_mean), p_plain(even.p_value)))
     lines += _table(("group", "images", "share", interval, "even", "p"), rows)
     for kind, leaning in findings.leanings.items():
         distance = leaning.distance

@@ -209,16 +209,9 @@ def _estimate(
 ) -> Estimate:
     alternative, bounds = METRICS.get(metric).alternative, METRICS.get(metric).bounds
     possible = (0.0, np.inf) if callable(bounds) else bounds  # the one with bounds by pool is MaxSkew
+    sizes: dict[str, Any] = {"n": len(queries), "n_groups": ranked.n_groups}
     if len(values) > 1:
-        seeded = seeded_estimate(
-            values,
-            drawn,
-            config,
-            possible=possible,
-            alternative=alternative,
-            n=len(queries),
-            n_groups=ranked.n_groups,
-        )
+        seeded = seeded_estimate(values, drawn, config, possible=possible, alternative=alternative, **sizes)
         return seeded.with_notes(*of_sources(ranked.source))
     value, null = float(values[0]), drawn[0]
     p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
@@ -235,11 +228,10 @@ def _estimate(
         null_sd=spread,
         p_value=p.value,
         p_randomised=p.randomised,
-        n=len(queries),
-        n_groups=ranked.n_groups,
         notes=(
             f"interval over captions, {ranked.together}, and at least as wide as chance spreads",
             *of_sources(ranked.source),
         ),
         level=config.level,
+        **sizes,
     )

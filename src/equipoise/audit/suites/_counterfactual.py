@@ -122,8 +122,13 @@ def add_sizes(
     for name in cells:
         keys = {"axis": name, "pool": pool, "variant": "equipoise"}
         _add_axis(findings, cells[name], config, keys, placebo=name in placebos)
-    if placebos:
-        _add_excess(findings, cells, axes, placebos, config, pool)
+    beside = {name: cells[name] for name in placebos}
+    for axis in axes if placebos else ():
+        excess = placebo_excess(cells[axis], beside, seed=config.seed, level=config.level)
+        if excess is None:
+            findings.note(f"{axis}: no excess over placebos, because no subject has two sets with both")
+        else:
+            findings.add(excess, metric="placebo_excess", axis=axis, pool=pool, variant="equipoise")
 
 
 def _add_axis(findings: Findings, cells: GapCells, config: AuditConfig, keys: dict[str, str], *, placebo: bool) -> None:
@@ -155,23 +160,6 @@ def _add_values(findings: Findings, cells: GapCells, values: Mapping[str, Floats
         there = np.flatnonzero(~np.isnan(numbers))
         names = [cells.subject_names[subject] for subject in there]
         findings.add_queries(numbers[there], names, metric=metric, **keys)
-
-
-def _add_excess(
-    findings: Findings,
-    cells: Mapping[str, GapCells],
-    axes: Sequence[str],
-    placebos: Sequence[str],
-    config: AuditConfig,
-    pool: str,
-) -> None:
-    beside = {name: cells[name] for name in placebos}
-    for axis in axes:
-        excess = placebo_excess(cells[axis], beside, seed=config.seed, level=config.level)
-        if excess is None:
-            findings.note(f"{axis}: no excess over placebos, because no subject has two sets with both")
-            continue
-        findings.add(excess, metric="placebo_excess", axis=axis, pool=pool, variant="equipoise")
 
 
 DRAWS = 9999

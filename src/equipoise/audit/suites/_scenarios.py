@@ -17,7 +17,7 @@ A table may say it in several ways; what it does not say is derived where that i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -290,13 +290,8 @@ def _listed(frame: pd.DataFrame, some: pd.DataFrame, column: str, activity: str)
     if column not in frame:
         return ()
     cells = frame.loc[some.index[some["activity"] == activity], column]
-    return next((tuple(str(v) for v in cell) for cell in _lists(cells)), ())
-
-
-def _lists(cells: pd.Series[Any]) -> Iterator[Any]:
-    for cell in cells:
-        if isinstance(cell, list | tuple | np.ndarray) and len(cell):
-            yield cell
+    filled = (cell for cell in cells if isinstance(cell, list | tuple | np.ndarray) and len(cell))
+    return tuple(str(value) for value in next(filled, ()))
 
 
 def gab_activity(name: str) -> Activity | None:

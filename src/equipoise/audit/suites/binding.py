@@ -202,7 +202,6 @@ def _matching_drop(to: _Rows, contrast: Contrast, correct: dict[str, Floats], co
 
 def _text_to_image(to: _Rows, contrast: Contrast, scored: _Scored, config: AuditConfig) -> None:
     scenes = contrast.scenes
-    options: dict[str, Any] = {"level": config.level, "seed": config.seed}
     for people, template in ((1, "one"), (2, "two")):
         first, second = f"E{people}", f"U{people}"
         if not any(len(scenes.where(a, first)) and len(scenes.where(a, second)) for a in scenes.activities):
@@ -216,24 +215,15 @@ def _text_to_image(to: _Rows, contrast: Contrast, scored: _Scored, config: Audit
         for caption, scores in asked.items():
             metric = "neutral_preference" if caption == "neutral" else "text_to_image"
             group = f"{second} over {first}" if caption == "unexpected" else f"{first} over {second}"
-            exact = binding.text_to_image(scenes, scores, caption=caption, people=people, **options)
+            how: dict[str, Any] = {"caption": caption, "people": people, "level": config.level, "seed": config.seed}
+            exact = binding.text_to_image(scenes, scores, **how)
             to.add(exact, metric=metric, variant="all_pairs", group=group)
-            seeded = binding.sampled_pairs(
-                scenes, scores, caption=caption, people=people, repeats=PAIR_REPEATS, **options
-            )
+            seeded = binding.sampled_pairs(scenes, scores, repeats=PAIR_REPEATS, **how)
             _add_pairs(to, seeded, metric=metric, variant="seeded", group=group)
             # the released code: pairs as the images come, a softmax of raw cosines rounded to three decimals
             man = next((name for name, noun in contrast.nouns.items() if noun == "man"), None)
-            coded = binding.sampled_pairs(
-                scenes,
-                scores,
-                caption=caption,
-                people=people,
-                pairing="in_order",
-                variant="round3",
-                tie_goes_to=man,
-                **options,
-            )
+            how |= {"pairing": "in_order", "variant": "round3", "tie_goes_to": man}
+            coded = binding.sampled_pairs(scenes, scores, **how)
             _add_pairs(to, coded, metric=metric, variant="gab_code", group=group)
 
 

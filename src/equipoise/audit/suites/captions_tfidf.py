@@ -162,16 +162,12 @@ def _beside(model: str, pool: str, known: Published) -> dict[tuple[str, int], fl
     return dict(zip(names, known.get((model, pool), ()), strict=False))
 
 
-def _no_texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
-    return ()
-
-
 SUITE = Suite(
     name=NAME,
     question="How skewed is a caption set for models that cannot see gender at all?",
     citation="GenSynth (Smith et al., arXiv 2305.15407), Table 1",
     columns=("image_id", "caption"),
-    texts=_no_texts,
+    texts=lambda frame, config: (),
     measure=_measure,
     own_k="as in GenSynth",
     settings=("draws", "seeds", "seed", "level"),

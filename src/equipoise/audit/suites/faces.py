@@ -147,10 +147,13 @@ class _Axis:
             cluster = None if self.clusters is None else self.clusters[inside]
             self.findings.add_queries(values[inside], ids, cluster=cluster, **keys)
 
-    def options(self, most: int = SHUFFLES) -> dict[str, Any]:
-        """What every measure is told."""
+    def options(self, rows: NDArray[np.intp] | None = None, most: int = SHUFFLES) -> dict[str, Any]:
+        """What every measure of all images, or of some ``rows``, is told."""
+        structure = {"clusters": self.sets, "shuffle_within": self.shuffled_in}
+        if rows is not None:
+            structure = {name: None if codes is None else codes[rows] for name, codes in structure.items()}
         config = self.config
-        return {"permutations": min(config.draws, most), "seed": config.seed, "level": config.level}
+        return {**structure, "permutations": min(config.draws, most), "seed": config.seed, "level": config.level}
 
 
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
@@ -168,7 +171,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
 
 def _self_similarity(on: _Axis) -> None:
     vectors = np.asarray(on.evidence.image_vectors(NAME))
-    similarity = self_similarity(vectors, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
+    similarity = self_similarity(vectors, on.groups, **on.options())
     for metric, by_group in (
         ("self_similarity", similarity.by_group),
         ("self_similarity_normalised", similarity.normalised),
@@ -199,37 +202,27 @@ def _preferences(on: _Axis) -> None:
         on.findings.note(f"{len(templates)} templates: ask in three wordings or more to know how much they matter")
     won: dict[str, list[Floats]] = {variant: [] for variant in PREFERENCES}
     beaten = np.zeros((len(on.groups), on.groups.n_groups))
+    # the gap of a single template is not reported
+    options: dict[str, Any] = {"clusters": on.sets, "permutations": 2, "seed": on.config.seed, "level": on.config.level}
     for prompts in templates:
         texts = [prompts.neutral, *(prompts.groups[name] for name in on.groups.names)]
         scores = _image_scores(on.evidence, [(text,) for text in texts])
         directions = np.eye(len(texts))
         beaten += (scores[:, :1] > scores[:, 1:]) / len(templates)
         for variant in PREFERENCES:
-            options = on.options(most=2)  # the gap of a single template is not reported
-            means = person_preference(
-                scores, directions[0], directions[1:], on.groups, variant=variant, clusters=on.sets, **options
-            )
+            means = person_preference(scores, directions[0], directions[1:], on.groups, variant=variant, **options)
             won[variant].append(means.values)
             for group, estimate in means.by_group.items():
                 on.add(estimate, "person_preference", variant, group=group, subject=prompts.neutral)
     for variant, outcomes in won.items():
         _pooled_preference(on, np.stack(outcomes, axis=1), [p.neutral for p in templates], variant)
-    means = own_text_means(beaten, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
-    on.add_groups(means, "person_preference", "texts_kept", TEXTS_KEPT)
+    on.add_groups(own_text_means(beaten, on.groups, **on.options()), "person_preference", "texts_kept", TEXTS_KEPT)
 
 
 def _pooled_preference(on: _Axis, outcomes: Floats, names: Sequence[str], variant: str) -> None:
     """Mean over templates by group with the gap, and how far the wording alone moves each group's share."""
     chance = 0.5 if variant == "own_label" else 1 / (on.groups.n_groups + 1)
-    means = group_means(
-        outcomes.mean(axis=1),
-        on.groups,
-        clusters=on.sets,
-        shuffle_within=on.shuffled_in,
-        share=True,
-        null_value=chance,
-        **on.options(),
-    )
+    means = group_means(outcomes.mean(axis=1), on.groups, share=True, null_value=chance, **on.options())
     on.add_groups(means, "person_preference", variant, f"mean of {len(names)} templates")
     on.add_values(means.values, "person_preference", variant)
     if len(names) > 1:
@@ -245,13 +238,7 @@ def _zero_shot(on: _Axis) -> None:
     inside = np.flatnonzero(on.groups.defined)
     part = on.groups.take(inside)
     accuracy = zero_shot_accuracy(
-        scores[inside],
-        np.eye(len(prompts)),
-        part.labels.astype(np.int64),
-        part,
-        clusters=None if on.sets is None else on.sets[inside],
-        shuffle_within=None if on.shuffled_in is None else on.shuffled_in[inside],
-        **on.options(),
+        scores[inside], np.eye(len(prompts)), part.labels.astype(np.int64), part, **on.options(inside)
     )
     on.add(accuracy.overall, "zero_shot_accuracy", "equipoise")
     on.add_groups(
@@ -262,8 +249,7 @@ def _zero_shot(on: _Axis) -> None:
     on.add_values(values, "zero_shot_accuracy", "equipoise")
     best = scores == scores.max(axis=1, keepdims=True)
     worth = best / best.sum(axis=1, keepdims=True)
-    kept = own_text_means(worth, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
-    on.add_groups(kept, "zero_shot_accuracy", "texts_kept", TEXTS_KEPT)
+    on.add_groups(own_text_means(worth, on.groups, **on.options()), "zero_shot_accuracy", "texts_kept", TEXTS_KEPT)
 
 
 def _leakage(on: _Axis) -> None:
@@ -272,14 +258,8 @@ def _leakage(on: _Axis) -> None:
         rows = np.sort(np.random.default_rng(on.config.seed).choice(rows, PROBE_IMAGES, replace=False))
         on.findings.note(f"{on.axis}: the probe saw {PROBE_IMAGES:,} images, drawn at random")
     try:
-        probe = linear_probe(
-            np.asarray(on.evidence.image_vectors(NAME)[rows]),
-            on.groups.take(rows),
-            method="ridge",
-            clusters=None if on.sets is None else on.sets[rows],
-            shuffle_within=None if on.shuffled_in is None else on.shuffled_in[rows],
-            **on.options(most=PROBE_SHUFFLES),
-        )
+        vectors = np.asarray(on.evidence.image_vectors(NAME)[rows])
+        probe = linear_probe(vectors, on.groups.take(rows), method="ridge", **on.options(rows, PROBE_SHUFFLES))
     except InputError as error:  # groups too small to be held out leave the other metrics standing
         on.findings.note(f"{on.axis}: no probe: {error}")
         return

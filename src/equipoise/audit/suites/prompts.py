@@ -70,10 +70,6 @@ def _axes(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
     return all_axes(frame, config)
 
 
-def _texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
-    return _prompts(config)
-
-
 def chosen_k(n_images: int, n_groups: int) -> int:
     """A tenth of the pool, at most 100 and at least one image for each group.
 
@@ -165,10 +161,6 @@ def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
         findings.note(f"{axis}: {warning}")
 
 
-def _advice(config: AuditConfig) -> str:
-    return advice(len(config.prompts), config.draws)
-
-
 def _add_closest(
     findings: Findings, evidence: Evidence, config: AuditConfig, axis: str, parts: dict[str, list[str]]
 ) -> None:
@@ -213,11 +205,11 @@ SUITE = Suite(
     question="Who is shown for each of your own prompts, over all images of the table?",
     citation="Berg et al. (AACL 2022); CLIP (Radford et al., ICML 2021), section 7.1",
     columns=("image_id",),
-    texts=_texts,
+    texts=lambda frame, config: _prompts(config),
     measure=_measure,
     axes=_axes,
     own_k="a tenth of the pool, at most 100 and at least one image for each group",
     settings=("axes", "k", "variants", "prompts", "prompt_kinds", "pair", "link", "draws", "seed", "level"),
     fills_prompts=False,
-    advice=_advice,
+    advice=lambda config: advice(len(config.prompts), config.draws),
 )

@@ -66,9 +66,8 @@ def perceived(values: Sequence[object]) -> Groups:
                 labels[row] = side
                 names[side].add(value)
     if not all(names):
-        missing = ("masculine", "feminine")[0 if not names[0] else 1]
-        known_names = ", ".join((MASCULINE, FEMININE)[0 if not names[0] else 1])
-        raise InputError(f"suite {NAME!r}: no image is labelled {missing} ({known_names}); a pronoun needs both")
+        missing, words = ("feminine", FEMININE) if names[0] else ("masculine", MASCULINE)
+        raise InputError(f"suite {NAME!r}: no image is labelled {missing} ({', '.join(words)}); a pronoun needs both")
     return Groups(labels, tuple("/".join(sorted(some)) for some in names), "gender")
 
 

@@ -13,6 +13,7 @@ import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
 from equipoise.cli.repair.train import option_of, share_of
+from equipoise.cli.report import tell_notes
 from equipoise.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -129,21 +130,10 @@ def mitigate(
     _refuse_unread(context, remedy)
     images = opened(table, layer, limit, sample, seed)
     apart_share = held_out if held_out is not None else 0.2 if remedy == NAME else 0.5
+    common: dict[str, Any] = {"held_out": apart_share, "seed": seed, "device": device, "overwrite": overwrite}
     if remedy == NAME:
         finetune_command(
-            model,
-            images,
-            table,
-            layer,
-            axis,
-            out,
-            held_out=apart_share,
-            variant=variant,
-            seed=seed,
-            device=device,
-            overwrite=overwrite,
-            settings=setting,
-            dry_run=dry_run,
+            model, images, table, layer, axis, out, variant=variant, settings=setting, dry_run=dry_run, **common
         )
         return
     how = asking(engine, workers, cache, max_broken=max_broken)
@@ -151,7 +141,7 @@ def mitigate(
         if dry_run:
             _tell_dry_run(images, axis, apart_share, seed)
             return
-        _learn_tokens(model, images, axis, out, apart_share, setting, seed, how, device, overwrite)
+        _learn_tokens(model, images, axis, out, setting, asking=how, **common)
         return
     method = _made(remedy, setting, variant)
     if prompts and method.learns_from != "texts":
@@ -181,7 +171,7 @@ def mitigate(
     left = f"; {about.n_left_out:,} {what} could not be used" if about.n_left_out else ""
     sets = f" in {about.n_sets:,} sets" if about.n_sets else ""
     typer.echo(f"{method.name} fitted on {about.n:,} {what}{sets}{of}, in {home}{left}")
-    _say_notes(about.notes)
+    tell_notes(about.notes)
     if not apart:
         typer.echo("note: no subject is kept apart, so judge the remedy on another table", err=True)
         return
@@ -204,34 +194,15 @@ def _refuse_unread(context: typer.Context, remedy: str) -> None:
 
 
 def _learn_tokens(
-    model: str,
-    images: Any,
-    axis: list[str],
-    out: str,
-    held_out: float,
-    setting: list[str],
-    seed: int,
-    how: Any,
-    device: str,
-    overwrite: bool,
+    model: str, images: Any, axis: list[str], out: str, setting: list[str], *, seed: int, **how: Any
 ) -> None:
-    """Learn tokens into a folder that opens as a model of its own."""
+    """Learn tokens into a folder that opens as a model of its own; ``how``: its further options."""
     from equipoise.mitigate.learned_tokens import TokenSettings, learn_tokens
 
     if len(axis) != 1:
         raise InputError("learned tokens repair one axis; name it with --axis")
     settings = TokenSettings(seed=seed).having(_settings(setting))
-    folder, apart = learn_tokens(
-        model,
-        images,
-        axis[0],
-        out,
-        settings=settings,
-        held_out=held_out,
-        asking=how,
-        device=device,
-        overwrite=overwrite,
-    )
+    folder, apart = learn_tokens(model, images, axis[0], out, settings=settings, **how)
     typer.echo(f"tokens learnt in {folder}; it opens as hf:{folder}")
     typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody, so judge it on another table'}")
 
@@ -313,11 +284,11 @@ def finetune_command(
     options |= {"held_out": held_out, "device": device or "auto"}
     if dry_run:
         training, _ = prepared_finetuning(model, images, axis, **options)
-        _say_notes(training.notes)
+        tell_notes(training.notes)
         typer.echo(str(estimated(training)))
         return
     done = finetune(model, images, axis, out, overwrite=overwrite, **options)
-    _say_notes(done.notes)
+    tell_notes(done.notes)
     n = len(done.trained.subjects)
     typer.echo(f"{done.trained.steps:,} steps on {n} subjects, loss {done.trained.loss:.4f}; the model is {done.model}")
     if not done.held_out:
@@ -330,11 +301,6 @@ def finetune_command(
     typer.echo(f"now audit it before and after, on those:\n  equipoise audit {model} {audit} -o runs/before")
     typer.echo(f"  equipoise audit {done.model} {audit} -o runs/after")
     typer.echo("  equipoise report runs/before runs/after --before-after runs/before runs/after -o repair.html")
-
-
-def _say_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
 
 
 def _options(given: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from equipoise.report.sources import Given, ResultFolder, Series, read_given
 from equipoise.report.svg import asset
 from equipoise.report.verdict.judging import BiasVerdict
 from equipoise.report.verdict.repair import add_repair, repair_of
-from equipoise.report.verdict.whole import verdict
+from equipoise.report.verdict.whole import SERIES_NAMES, verdict
 
 NOT_PERTURBED = (
     "How far these numbers move when objects are masked or the background is blurred was not measured. Published bias "
@@ -176,10 +176,7 @@ def _coverage(
 
 def _finding(series: Series) -> dict[str, Any]:
     """The verdict of the report on one series, as its page has it."""
-    kinds = {"captions": "captions", "dataset": "datasets", "classification": "classifiers"}
-    kinds |= {"comparison": "comparisons", "filter": "filters"}
-    told_as = kinds.get(series.source.kind, "audits")
-    only: dict[str, Any] = {"audits": []} | {told_as: [series]}
+    only: dict[str, Any] = {"audits": [], SERIES_NAMES.get(series.source.kind, "audits"): [series]}
     conclusion = verdict(**only)
     return {
         "run": series.source.path.name,

@@ -61,7 +61,7 @@ from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric
 from equipoise.report.verdict.kinds import dataset_rows, on_nothing_dropped
 from equipoise.report.verdict.outcomes import distances
 from equipoise.report.verdict.repair import repair_of
-from equipoise.report.verdict.whole import verdict
+from equipoise.report.verdict.whole import SERIES_NAMES, verdict
 
 _CONTENTS = {
     "verdict": "Verdict",
@@ -175,10 +175,8 @@ def gather(
     """All parts of the page, or the verdict alone, which a terminal shows: figures and pictures take far longer."""
     series = given.series
     audits = [each for each in series if each.source.kind in ("audit", "results")]
-    captions = [each for each in series if each.source.kind == "captions"]
-    datasets = [each for each in series if each.source.kind == "dataset"]
-    classifiers = [each for each in series if each.source.kind == "classification"]
-    comparisons = [each for each in series if each.source.kind == "comparison"]
+    others = {name: [each for each in series if each.source.kind == kind] for kind, name in SERIES_NAMES.items()}
+    captions, datasets = others["captions"], others["datasets"]
     metric = shown_metric(audits)
     apart = bool(pair) and any(each.model == pair[0].model for each in audits if each not in pair)
     if apart:  # the same model was audited on more subjects: that comes first, the pair on its own
@@ -196,17 +194,7 @@ def gather(
     plain = naive_numbers(naive, audits, metric, found_truth)
     contents = PageContents(
         title=title or title_of(series, given),
-        verdict=verdict(
-            audits,
-            repairs=repairs,
-            truths=found_truth,
-            captions=captions,
-            datasets=datasets,
-            classifiers=classifiers,
-            comparisons=comparisons,
-            filters=[each for each in series if each.source.kind == "filter"],
-            naive=plain,
-        ),
+        verdict=verdict(audits, repairs=repairs, truths=found_truth, naive=plain, **others),
         series=series,
         given=given,
     )
@@ -217,7 +205,7 @@ def gather(
     colours = {each.label: number for number, each in enumerate(series)}
     contents.figures["headline"] = [
         figure
-        for number, some in enumerate((audits, captions, datasets, comparisons, classifiers))
+        for number, some in enumerate((audits, captions, datasets, others["comparisons"], others["classifiers"]))
         if (figure := _headline(some, list(colours), metric if number == 0 else main_metric(some)))
     ]
     if found_truth:

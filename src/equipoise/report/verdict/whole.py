@@ -43,6 +43,9 @@ from equipoise.report.verdict.sizes import (
 )
 
 _FEW = 3
+SERIES_NAMES = {"captions": "captions", "dataset": "datasets", "classification": "classifiers"}
+SERIES_NAMES |= {"comparison": "comparisons", "filter": "filters"}
+"""What :func:`verdict` calls the series of a kind of folder; those of any other kind are audits."""
 
 
 def verdict(
