@@ -105,6 +105,16 @@ assert "neither a file nor a tag of ViT-B-32; its tags are:" in refused("open_cl
 assert "cannot be downloaded" in refused("open_clip:ViT-B-32-quickgelu/metaclip_400m")
 assert "cannot be loaded" in refused(f"open_clip:tiny/{folder}/tiny-eva.safetensors")
 
+broken = load(f"open_clip:tiny/{folder}/tiny.safetensors")
+for weights in broken.model.parameters():
+    weights.data.fill_(float("nan"))
+try:
+    broken.encode_texts(texts)
+except InputError as error:
+    assert "a vector that is not finite for item 0" in str(error)
+else:
+    raise AssertionError("NaN was taken for a vector")
+
 # SLIP and LaCLIP: timm's image encoder, CLIP's text encoder with the quick activation.
 clip = open_clip.create_model("tiny-quickgelu", pretrained=None).eval()
 for name, head_norms in (("slip", False), ("laclip", True)):

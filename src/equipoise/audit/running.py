@@ -266,7 +266,7 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
         data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second of lists in lists in lists
         raise InputError(f"{path}: not valid JSON: {error}") from None
     annotations = data.get("annotations") if isinstance(data, dict) else None
     if not isinstance(annotations, list):

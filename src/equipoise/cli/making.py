@@ -213,8 +213,8 @@ class Making:
             typer.echo(plan.each)
         for reason, n in plan.left_out.items():
             typer.echo(f"left out {n:,}: {reason}")
-        where = {"engine": self.engine, "workers": self.workers}
-        table = run(plan, out, generator, finder=finder, faces=faces, preview_every=self.preview_every, **where)
+        with_what = {"finder": finder, "faces": faces, "engine": self.engine, "workers": self.workers}
+        table = run(plan, out, generator, preview_every=self.preview_every, **with_what)
         typer.echo(f"{len(table):,} images in {out}")
         if table.n_errors:
             first = table.errors().iloc[0]

@@ -25,6 +25,7 @@ from equipoise.models.runtime import (
     in_batches,
     in_one_sentence,
     never_asking,
+    refuse_not_finite,
     torch_device,
     torch_dtype,
 )
@@ -105,7 +106,9 @@ class OpenClipEncoder:
 
         if not items:
             return np.zeros((0, self.encode_texts(["a"]).shape[1]), np.float32)
-        return np.asarray(np.concatenate(in_batches(unit, items, self.settings.batch_size)), dtype=np.float32)
+        batches = in_batches(unit, items, self.settings.batch_size)
+        refuse_not_finite(batches, self, "a vector that is not finite")
+        return np.asarray(np.concatenate(batches), dtype=np.float32)
 
     def __reduce__(self) -> Any:
         return partial(OpenClipEncoder, settings=self.settings), (self.name.removeprefix("open_clip:"),)

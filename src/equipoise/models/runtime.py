@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from equipoise.array_types import Vectors
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
 from equipoise.memory import free_memory, is_out_of_memory
 
@@ -68,6 +71,17 @@ def fitting_settings(name: str) -> Iterator[None]:
         if isinstance(error, InputError) or is_out_of_memory(error):
             raise
         raise InputError(f"{name}: its settings do not fit its weights ({one_line(error)})") from error
+
+
+def refuse_not_finite(batches: Sequence[Vectors], model: Any, what: str) -> None:
+    """Refuse rows that are NaN or infinite, as 16 bits may make them: they would be taken for answers of ``model``."""
+    first = 0
+    for rows in batches:
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if bad.size:
+            hint = "; try dtype='float32'" if model.settings.dtype != "float32" and "16" in str(model.dtype) else ""
+            raise InputError(f"{model.name} gave {what} for item {first + int(bad[0])}{hint}")
+        first += len(rows)
 
 
 def torch_device(wanted: str) -> Any:

@@ -65,8 +65,7 @@ class Recovered:
 
     @property
     def same_direction(self) -> tuple[int, int]:
-        """Of the subjects into which something was put, how many are measured in the same direction, and of how "
-        "many."""
+        """Of the subjects into which something was put, how many are measured in the same direction; of how many."""
         leaning = self.table[self.table["injected"].abs() > 1e-9]
         return int((np.sign(leaning["injected"]) == np.sign(leaning["measured"])).sum()), len(leaning)
 

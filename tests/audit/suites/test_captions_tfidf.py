@@ -122,6 +122,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path):
     path = tmp_path / "x.json"
     for text, message in (
         ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "it has no list of 'annotations'"),
         ('{"annotations": [{"image_id": 1}]}', "annotation 0 has no caption"),
         ('{"annotations": [{"caption": "a man"}]}', "annotation 0 has no image_id"),

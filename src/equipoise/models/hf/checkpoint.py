@@ -20,6 +20,7 @@ from equipoise.models.runtime import (
     in_batches,
     in_one_sentence,
     quiet,
+    refuse_not_finite,
     torch_device,
     torch_dtype,
     unbroken,
@@ -109,18 +110,8 @@ class CheckpointAdapter:
             return np.asarray(of_length_1, dtype=np.float32)
 
         batches = in_batches(unit, items, self.settings.batch_size)
-        self._refuse_not_finite(batches, "a vector that is not finite")
+        refuse_not_finite(batches, self, "a vector that is not finite")
         return batches
-
-    def _refuse_not_finite(self, batches: Sequence[Vectors], what: str) -> None:
-        """Refuse rows that are NaN or infinite, as 16 bits may make them: they would be taken for answers."""
-        first = 0
-        for rows in batches:
-            bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-            if bad.size:
-                hint = "; try dtype='float32'" if self.settings.dtype != "float32" and "16" in str(self.dtype) else ""
-                raise InputError(f"{self.name} gave {what} for item {first + int(bad[0])}{hint}")
-            first += len(rows)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} ({self.key})>"

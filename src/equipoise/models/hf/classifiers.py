@@ -27,7 +27,7 @@ from equipoise.models.hf.checkpoint import CheckpointAdapter, refuse_others
 from equipoise.models.hf.families import family_of
 from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Answers
-from equipoise.models.runtime import ModelSettings, in_batches
+from equipoise.models.runtime import ModelSettings, in_batches, refuse_not_finite
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class ImageClassifier(CheckpointAdapter):
     def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
         """What it says of each head: labels (k) and probabilities (n, k)."""
         rows = in_batches(self._logits, rgb_images(images), self.settings.batch_size)
-        self._refuse_not_finite(rows, "an answer that is not finite")
+        refuse_not_finite(rows, self, "an answer that is not finite")
         n_labels = sum(len(places) for _, places in self.heads.values())
         logits = np.concatenate(rows) if rows else np.zeros((0, n_labels), np.float32)
         if self._joint is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.measure.stats.agreement import krippendorff_alpha
 
 COLUMNS = ("image_id", "annotator", "question", "answer")
@@ -34,7 +34,7 @@ def read_labels_given(path: str | Path) -> pd.DataFrame:
     try:
         frame = pd.read_csv(home, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"{home}: cannot be read as CSV ({str(error).splitlines()[0]})") from None
+        raise InputError(f"{home}: cannot be read as CSV ({one_line(error)})") from None
     lacking = [name for name in COLUMNS if name not in frame]
     if lacking:
         raise InputError(f"{home}: has no column {lacking[0]!r}; labels have {', '.join(COLUMNS)}")
