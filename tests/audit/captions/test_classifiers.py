@@ -139,6 +139,18 @@ def test_contributions_add_up_to_the_mean_log_odds_and_ignore_what_every_caption
     assert not np.isnan(caption_scores(classifier("fast").read(tokens), truth, 2, list(captions))).any()
 
 
+def test_splits_of_other_sizes_are_not_taken_for_each_other():
+    captions, labels = planted(12, "zork", 1.0)
+    tokens = [captions[i].split() for i in captions]
+    truth = np.array([labels[i] == "male" for i in captions]).astype(np.int64)
+    rows = np.arange(12)
+    reader = classifier("fast").read(tokens)
+    for cut in (10, 8, 10):  # one sequence of rows, cut in two places
+        fresh = classifier("fast").read(tokens)
+        given = rows[:cut], truth[:cut], rows[cut:], 2, 0
+        np.testing.assert_array_equal(reader.probabilities(*given), fresh.probabilities(*given))
+
+
 def test_with_shuffled_labels_the_interval_covers_chance():
     captions, labels = planted(800, "zork", 0.5)
     dealt = np.random.default_rng(5).permutation(list(labels.values()))

@@ -77,13 +77,13 @@ class FastClassifier:
 @dataclass
 class _FastReader:
     table: NgramTable
-    weighted: dict[bytes, tuple[LinearModel, Any, Any]] = field(default_factory=dict)
+    weighted: dict[tuple[bytes, bytes], tuple[LinearModel, Any, Any]] = field(default_factory=dict)
     """Weighted counts by split, for shuffled labels come back to the same splits."""
 
     def probabilities(
         self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
     ) -> NDArray[np.float64]:
-        key = train.tobytes() + test.tobytes()
+        key = train.tobytes(), test.tobytes()
         if key not in self.weighted:
             trained, tested = self.table.counts[train], self.table.counts[test]
             model = LinearModel(rarity(trained), None, groups)
