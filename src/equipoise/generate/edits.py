@@ -19,7 +19,7 @@ from PIL import Image
 from equipoise.data.people import box_in_pixels, people_of, person
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of
+from equipoise.generate.keeping import Kept, kept, mixed_after, names_in, relabelled, said_of
 from equipoise.generate.persons import people_in, placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
@@ -87,14 +87,15 @@ def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any 
     ``source`` has the column ``people`` (see :mod:`equipoise.data.people`); without it only whole photographs can be
     edited, and each is taken for one of a single person. ``editor``: the generator that will make
     them, whose own guidance is the default. The rows keep what ``source`` says beside the group, its captions said of
-    the new one.
+    the new one; a group is called as ``source`` calls it.
     """
     settings = settled_by(config or EditsConfig(), editor)
     keeps = Kept(source, (settings.axis,), {"people": "json"})
     groups = settings.words or settings.groups
     templates = _first(settings.templates or edit_templates(), settings.instructions)
     edits = list(edit_instructions(groups, templates=templates, guidance_scales=settings.guidance))
-    said = [[edit.text, edit.group, edit.template, edit.guidance_scale] for edit in edits]
+    called = names_in(source, settings.axis, dict.fromkeys(edit.group for edit in edits))
+    said = [[edit.text, called[edit.group], edit.template, edit.guidance_scale] for edit in edits]
     chosen, left_out = _chosen(source, settings)
 
     def tasks() -> Iterator[Task]:

@@ -23,7 +23,7 @@ from equipoise.data import masks
 from equipoise.data.people import box_in_pixels, people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of, scene_in, world_changes
+from equipoise.generate.keeping import Kept, kept, mixed_after, names_in, relabelled, said_of, scene_in, world_changes
 from equipoise.generate.persons import (
     SECOND_OVER,
     composited,
@@ -152,21 +152,12 @@ def _targets(source: Table, config: InpaintConfig, wording: Wording) -> Iterator
     is_world = "world" in source.config
     called: dict[str, list[str]] = {}
     for axis, groups in config.axes.items():
-        labels = [str(g) for g in source.group_counts(axis) if g is not None] if axis in source.axes else []
         if not (is_world and axis in WORLD_AXES):
             for group in groups:
                 wording.known(axis, group)
-        called[axis] = [_called(group, axis, labels, wording) for group in groups]
+        called[axis] = list(names_in(source, axis, groups, wording).values())
     for combination in product(*called.values()):
         yield dict(zip(called, combination, strict=True))
-
-
-def _called(group: str, axis: str, labels: Sequence[str], wording: Wording) -> str:
-    """What a table with these ``labels`` calls the group ("old" where it says "older")."""
-    names = wording.aliases.get(axis, {})
-    meant = names.get(group, group)
-    alike = [label for label in labels if names.get(label, label) == meant]
-    return group if group in labels or len(alike) != 1 else alike[0]
 
 
 def _chosen(

@@ -7,7 +7,7 @@ pixels or belongs to a filter's verdict does not come along.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from equipoise.data.people import people_of
@@ -49,6 +49,20 @@ class Kept:
         same = [name for name in self.columns if name not in (made or {}) and name in source.columns]
         self.names = [name for name in (*_SAME, *others, *same) if name in source.columns]
         """The columns whose values are the source's."""
+
+
+def names_in(source: Table, axis: str, groups: Iterable[str], wording: Wording | None = None) -> dict[str, str]:
+    """What ``source`` calls each of ``groups`` ("older" for "old", "woman" for "female"); its own name if nothing else.
+
+    A made image must not be of another group than its photograph because the two are spelt differently.
+    """
+    labels = [str(group) for group in source.group_counts(axis) if group is not None] if axis in source.axes else []
+    words = wording or shipped_wording()
+    names = {}
+    for group in groups:
+        alike = [label for label in labels if words.meant(axis, label) == words.meant(axis, group)]
+        names[group] = group if group in labels or len(alike) != 1 else alike[0]
+    return names
 
 
 def kept(source: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -280,3 +280,12 @@ def test_a_comparison_of_balanced_pools_is_the_difference_of_what_the_audits_say
         keys = {"metric": metric, "pool": "balanced", "k": 5}
         values = [picked(audit.results[audit.results["model"] != RANDOM_RANKING], **keys).value for audit in audits]
         assert picked(found, **keys).value == pytest.approx(values[0] - values[1])
+
+
+def test_a_model_that_gives_all_images_the_same_score_has_no_number(toy):
+    rows, vectors = edits(male=6, female=4, undefined=0)
+    flat = {name: np.ones(DIM) for name in vectors}
+    done = toy(rows, flat, axes=["gender"]).run("contrast", draws=20, seeds=[0, 1])
+    assert set(done.results["model"]) == {RANDOM_RANKING}
+    for pool in ("balanced, ", ""):
+        assert any(note.startswith(pool) and "gives all images the same score" in note for note in done.notes)

@@ -226,6 +226,8 @@ class _Asked:
                         candidates=part["candidates"],
                         tie_order=part["tie_order"],
                     )
+                    if retrieved.all_equal.all():
+                        break
                     values.append(float(retrieved.values[metric][~retrieved.all_equal].mean()))
                     null = chance(retrieved, draws=self.config.draws, seed=self.config.seed)
                     draws.append(null.suite[metric])
@@ -233,6 +235,9 @@ class _Asked:
                     # by seed: a caption of many pools must not count more in a comparison than it does here
                     names = [f"{seed}: {name}" for name in part["queries"]]
                     add_values(findings, retrieved, null, names, part["clusters"], **keys)
+                if len(values) < len(parts):
+                    findings.note(f"balanced, K = {k}: {metric} left out, the model gives all images the same score")
+                    continue
                 if max(np.ptp(some) for some in draws) <= 0:
                     findings.note(f"balanced, K = {k}: {metric} left out, no pool has more than K images of two groups")
                     continue

@@ -94,11 +94,21 @@ class Wording:
         >>> shipped_wording().known("age", "older")
         'old'
         """
-        name = self.aliases.get(axis, {}).get(group, group)
-        groups = self.groups(axis)
+        name, groups = self.meant(axis, group), self.groups(axis)
         if groups and name not in groups:
             raise UnknownNameError(f"group on the axis {axis!r}", group, (*groups, *self.aliases.get(axis, {})))
         return name
+
+    def meant(self, axis: str, group: str) -> str:
+        """The group that is meant, whatever a table calls it; a name that no words have stays as it is.
+
+        >>> words = shipped_wording()
+        >>> words.meant("gender", "woman"), words.meant("gender", "Male"), words.meant("gender", "somebody")
+        ('female', 'male', 'somebody')
+        """
+        aliases, groups = self.aliases.get(axis, {}), self.groups(axis)
+        names = [aliases.get(spelt, spelt) for spelt in (group, group.casefold())]
+        return next((name for name in names if name in groups), names[0])
 
     def groups(self, axis: str) -> tuple[str, ...]:
         """Every group of an axis that there are words for; none where the axis is not known."""
@@ -116,7 +126,7 @@ class Wording:
     def term(self, axis: str, group: str) -> str:
         """What is put in for a group: its own term, that of the group it is an alias of, or its name."""
         terms = self.terms.get(axis, {})
-        term = terms.get(group, terms.get(self.aliases.get(axis, {}).get(group, group), group))
+        term = terms.get(group, terms.get(self.meant(axis, group), group))
         if not term.strip():
             raise InputError(f"the term for group {group!r} on the axis {axis!r} is empty; give a word to insert")
         return term.strip()
