@@ -163,6 +163,20 @@ def test_balance_names_the_combinations_that_no_row_shows(tmp_path: Path) -> Non
         run("balance", table.path, "-a", "gender", "-a", "gender", "--name", "two")
 
 
+def test_balance_says_how_many_sets_it_tears(tmp_path: Path) -> None:
+    pairs = [{"image_id": f"{s}{g}", "set_id": str(s), "gender": g} for s in range(9) for g in "fm"]
+    whole = Table.create(tmp_path / "whole", pairs, axes=["gender"])
+    assert "note" not in run("balance", whole.path, "-a", "gender")
+    more = [{"image_id": f"lone{i}", "set_id": None, "gender": "m"} for i in range(9)]
+    table = Table.create(tmp_path / "t", [*pairs, *more], axes=["gender"])
+    text = run("balance", table.path, "-a", "gender")
+    kept = Table.open(table.path, layers=["balance"]).to_pandas(["set_id"], only_kept=True)["set_id"].value_counts()
+    n = int((kept == 1).sum())
+    assert n > 0
+    assert f"note: {n} counterfactual set{'s' if n > 1 else ''} lost some images but not all" in text
+    assert "note" not in run("balance", table.path, "-a", "gender", "--method", "oversample", "--name", "over")
+
+
 def test_split_says_when_nothing_is_kept_together(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", [{"image_id": str(i), "subject": None} for i in range(20)])
     assert "note: the column 'subject' is empty in every row" in run("split", table.path)

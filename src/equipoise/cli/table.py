@@ -290,6 +290,14 @@ def balance(
             f"{' and '.join(axis)} are equal together, where there are rows, but not one by one",
             err=True,
         )
+    if torn := after.layers[-1].config.get("torn_sets"):
+        from equipoise.formatting import plural
+
+        typer.echo(
+            f"note: {plural(torn, 'counterfactual set')} lost some images but not all, and some audits count whole "
+            "sets only; sets that show every group equally often need no balancing",
+            err=True,
+        )
     typer.echo(f"use it with: equipoise table export folder {table} OUT --layer {name}")
 
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from equipoise.data.labels import set_names
+from equipoise.data.labels import set_names, set_numbers
 from equipoise.data.results import Positions, axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import plural
@@ -219,22 +220,31 @@ def balance_layer(
 
     The layer says how often each image is taken (``copies``) and drops those that are not (``keep``); exports repeat
     rows accordingly. Rows that an earlier layer dropped are not drawn from. Combinations of groups that no row shows
-    are in the layer's config as ``missing``.
+    are in the layer's config as ``missing``, and how many sets lost some of their images but not all as ``torn_sets``.
     """
     axes = list(axis_names(axis))
     if len(axes) == 1 and table.types.get(axes[0], "").startswith("list"):
         if len(table.axes) != 1:
             raise InputError(f"{axes[0]!r} holds lists; say with which groups to balance it, as in --axis gender")
         axes += table.axes
-    frame = table.to_pandas(["image_id", *axes], only_kept="keep" in table.columns)
+    beside = [name for name in ("set_id", "subject") if name in table.columns]
+    frame = table.to_pandas(list(dict.fromkeys(["image_id", *axes, *beside])), only_kept="keep" in table.columns)
     chosen = balance(frame, axes, method=method, seed=seed)
     copies = np.bincount(chosen.positions, minlength=len(frame))
     rows = pd.DataFrame({"image_id": frame["image_id"], "copies": copies, "keep": copies > 0})
     config: dict[str, Any] = {"balance": axes, "method": method, "seed": seed}
     if chosen.missing:
         config["missing"] = [list(group) for group in chosen.missing]
+    if torn := _torn(set_numbers(frame), copies > 0):
+        config["torn_sets"] = torn
     columns = {"copies": "int64", "keep": "bool"}
     return table.add_layer(name, rows, columns=columns, config=config, uses=table.fingerprints[1:])
+
+
+def _torn(sets: Positions, taken: NDArray[np.bool_]) -> int:
+    """Of how many sets (n,), numbered, with -1 for none, some images are taken and others are not."""
+    inside = sets >= 0
+    return len(np.intersect1d(sets[inside & taken], sets[inside & ~taken]))
 
 
 def split_layer(
