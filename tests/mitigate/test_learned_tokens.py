@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.data import Table
 from equipoise.errors import InputError
+from equipoise.mitigate import learned_tokens
 from equipoise.mitigate.learned_tokens import TokenSettings, learn_tokens
 from equipoise.mitigate.tournament.contenders import recorded_subjects
 from equipoise.models import load
@@ -92,3 +93,24 @@ def test_fewer_than_two_groups_are_refused(tmp_path, genders, shown):
 def test_bad_settings_are_refused():
     with pytest.raises(InputError, match="above 0"):
         TokenSettings(steps=0)
+
+
+def test_what_the_split_keeps_for_tests_is_not_learnt_from(tmp_path, monkeypatch):
+    config = preset("fair").changed(activity_share=0.0, visible=1.0)
+    subjects = sorted(config.occupations)[:4]
+    made = write_counterfactual_table(tmp_path / "sets", config, 1, subjects=subjects, axes=("gender",), seed=1)
+    rows = [{**row, "split": "Test" if row["subject"] == subjects[0] else "train"} for row in made.rows()]
+    table = Table.create(tmp_path / "split", rows, axes=made.axes, columns=made.further_columns)
+    learnt = []
+
+    def stop(encoder, frame, *given):
+        learnt.extend(frame["subject"].unique())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learned_tokens, "_learnt", stop)
+    with pytest.raises(KeyboardInterrupt):
+        learn_tokens("mini:clip", table, "gender", tmp_path / "tokens", held_out=0)
+    assert sorted(learnt) == subjects[1:]
+    tests = Table.create(tmp_path / "tests", rows[:1], axes=made.axes, columns=made.further_columns)
+    with pytest.raises(InputError, match="all images left are of the split test"):
+        learn_tokens("mini:clip", tests, "gender", tmp_path / "none", held_out=0)

@@ -385,3 +385,23 @@ def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path, monkey
         "audit", model, "-s", "intersectional", "-t", sets, "--remedy", "remedy", "-o", "seen", *more, "--k", "10"
     )
     assert "the remedy has seen 4 of 8 subjects" in unfair.stderr
+
+
+def test_edits_of_held_out_photographs_are_not_fitted_on(home, model, tmp_path):
+    """An edit has no subject of its own, but its source has."""
+    rows = list(Table.open(home / "sets").rows())
+    for row in rows:
+        if row["image_id"].endswith("-female"):
+            row |= {"source_id": row["image_id"].replace("-female", "-male"), "set_id": None, "subject": None}
+        else:
+            row |= {"set_id": None}
+    table = Table.create(tmp_path / "edits", rows, axes=["gender"])
+    remedy = fit_on_table(Projection(), model, table, ["gender"], held_out=SUBJECTS[4:])
+    assert "40 images without a subject share a set or a source image with held-out subjects and are not used" in (
+        remedy.fitted_on.notes
+    )
+    fitted_on = [row for row in rows if any(row["image_id"].startswith(f"{job}-") for job in SUBJECTS[:4])]
+    alone = Table.create(tmp_path / "alone", fitted_on, axes=["gender"])
+    same = fit_on_table(Projection(), model, alone, ["gender"])
+    assert all(np.array_equal(value, same.state()[name]) for name, value in remedy.state().items())
+    assert fit_on_table(Projection(), model, table, ["gender"]).fitted_on.notes == ()

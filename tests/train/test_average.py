@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from equipoise.train.loop import CHECKPOINT, Average, Course, optimiser_of, restore, run  # noqa: E402
+from equipoise.train.loop import CHECKPOINT, Average, Course, Validation, optimiser_of, restore, run  # noqa: E402
 from equipoise.train.schedule import Schedule  # noqa: E402
 
 
@@ -62,3 +62,16 @@ def test_a_checkpoint_without_averages_of_buffers_goes_on_from_the_buffers(tmp_p
     optimiser = optimiser_of(list(again.parameters()), schedule)
     assert restore(again, optimiser, average, Course(), (tmp_path / CHECKPOINT).read_bytes()) == 10
     assert torch.equal(average.means["1.running_mean"], model.state_dict()["1.running_mean"])
+
+
+def test_what_is_judged_is_what_is_kept(tmp_path):
+    def loss(model):
+        return (model(torch.ones(4, 3)) - 1).square().mean()
+
+    schedule = Schedule(steps=20, batch=16, rate=0.01, average=0.9, save_every=5)
+    model, plain = normalised(), normalised()
+    course = run(model, drifting, schedule, tmp_path / "judged", None, validation=Validation(loss, every=4))
+    run(plain, drifting, schedule, tmp_path / "plain", None)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in plain.state_dict().items())
+    with torch.no_grad():
+        assert course.judged[-1] == (20, pytest.approx(float(loss(model.eval()))))

@@ -207,3 +207,47 @@ def test_only_the_chosen_weights_move_and_stock_classes_load_them(world_sets, tm
     else:
         assert not any(name.startswith("vision_model") for name in moved)
         assert any(name.startswith("text_model") for name in moved)
+
+
+@pytest.mark.parametrize(("task", "init", "options"), [("captioner", "mini:captioner", {}), ("mlm", "mini:text", {})])
+def test_adapters_beside_shared_matrices_do_not_change_what_was_trained(world_sets, task, init, options):
+    """The matrix that says the next word embeds words, too: an adapter of one side must not be merged into both."""
+    pytest.importorskip("peft")
+    how = TrainSettings(steps=1, batch=4, low_rank=2, val_share=0.0)
+    training = prepared_training(task, world_sets, init=init, options=options, device="cpu", settings=how)
+    moved = [(name, p) for name, p in training.model.named_parameters() if p.requires_grad]
+    assert moved
+    with torch.no_grad():
+        for _, weights_of_adapter in moved:
+            weights_of_adapter.copy_(torch.randn(weights_of_adapter.shape, generator=torch.Generator().manual_seed(1)))
+        training.model.eval()
+        inputs = fitting.placed(training.inputs_at(0), training.processes.device)
+        before = float(training.loss(training.model, inputs))
+        training.merge()
+        assert float(training.loss(training.model, inputs)) == pytest.approx(before, rel=1e-3)
+
+
+def test_a_blank_caption_among_others_is_passed_over():
+    from equipoise.train.task import drawn_texts
+
+    rows = [{"image_id": "a", "caption": ["", "a man", " "]}]
+    assert {drawn_texts(rows, "caption", step)[0] for step in range(9)} == {"a man"}
+    with pytest.raises(InputError, match="has no text"):
+        drawn_texts([{"image_id": "a", "caption": ["", " "]}], "caption", 0)
+
+
+def test_an_estimate_measures_the_training_that_will_run(world_sets, monkeypatch):
+    from equipoise.train import estimate, loop
+
+    monkeypatch.setattr(loop, "bfloat16_is_fast", lambda: True)
+    how = TrainSettings(steps=4, batch=4, half=True, val_share=0.0)
+    training = prepared_training("clip", world_sets, init="mini:clip", device="cpu", settings=how)
+    seen, real = set(), type(training.task).loss
+
+    def watched(task, *given):
+        seen.add((torch.get_num_threads(), torch.is_autocast_enabled("cpu")))
+        return real(task, *given)
+
+    monkeypatch.setattr(type(training.task), "loss", watched)
+    estimate.estimated(training)
+    assert seen == {(1, True)}

@@ -22,6 +22,7 @@ from equipoise.mitigate.keeping import load, publish
 from equipoise.mitigate.prompts import PromptSets, default_prompts
 from equipoise.mitigate.protocol import Remedy
 from equipoise.models.protocols import Encoder, Precomputed
+from equipoise.train.rows import sharing
 
 HELD_OUT = "held_out"
 """The layer in a remedy's folder that keeps the subjects alone which it has not seen."""
@@ -65,13 +66,18 @@ def fit_on_table(
     unknown = sorted(set(held_out) - set(frame["subject"].dropna()))
     if unknown:
         raise UnknownNameError(f"subject in {table.path}", unknown[0], frame["subject"].dropna().unique())
-    use = ~frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
+    apart = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
+    edits = frame["subject"].isna().to_numpy(dtype=bool) & sharing(frame, frame[apart])
+    use = ~apart & ~edits
     if not use.any():
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
-    tests = use & _of_test(frame)
+    tests = use & of_test(frame)
     if (tests == use).all():
         raise InputError(f"{table.path}: all images left are of the split test; nothing is left to fit the remedy on")
     notes = [f"{int(tests.sum()):,} images of the split test are not used"] if tests.any() else []
+    if edits.any():
+        shared = "share a set or a source image with held-out subjects and are not used"
+        notes.append(f"{int(edits.sum()):,} images without a subject {shared}")
     mine = frame[use & ~tests].reset_index(drop=True)
     subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     if remedy.learns_from == "texts":
@@ -166,7 +172,7 @@ def fit_into_folder(
         "axes": list(axes),
     }
     of |= {"held_out": {"share": share, "seed": seed}}
-    if _of_test(_labels(table, [])).any():
+    if of_test(_labels(table, [])).any():
         of |= {"without": "test"}
     if prompts is not None:
         groups = {axis: list(names) for axis, names in prompts.groups.items()}
@@ -211,11 +217,11 @@ def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
     for axis in axes:
         if axis not in table.types:
             raise UnknownNameError(f"axis of {table.path}", axis, table.axes)
-    names = list(dict.fromkeys(["image_id", "set_id", "subject", "split", *axes]))
+    names = list(dict.fromkeys(["image_id", "set_id", "subject", "source_id", "split", *axes]))
     frame = table.to_pandas(names, only_kept="keep" in table.columns).reset_index(drop=True)
     return with_joined_labels(frame, axes)[0]
 
 
-def _of_test(frame: pd.DataFrame) -> NDArray[np.bool_]:
+def of_test(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """(n,) which rows are kept for tests, by the table's ``split``."""
     return np.asarray(frame["split"].astype("string").str.lower().eq("test").fillna(False), dtype=bool)

@@ -31,7 +31,7 @@ from equipoise.data import Table
 from equipoise.data.runs import claimed, same_only
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError
-from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects
+from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects, of_test
 from equipoise.models import load
 from equipoise.text.labels import read_labels
 
@@ -93,6 +93,10 @@ def learn_tokens(
     apart = held_out_subjects(table, held_out, seed=how.seed) if held_out else []
     frame = labels_of(table, ("captions",))
     frame = frame[~frame["subject"].isin(apart) & frame["subject"].notna()].reset_index(drop=True)
+    tests = of_test(frame) if "split" in frame else np.zeros(len(frame), dtype=bool)
+    if len(frame) and tests.all():
+        raise InputError(f"{table.path}: all images left are of the split test; nothing is left to learn from")
+    frame = frame[~tests].reset_index(drop=True)
     if axis not in frame:
         raise InputError(f"{table.path}: has no axis {axis!r}")
     known = known_captions(frame)
@@ -107,6 +111,8 @@ def learn_tokens(
     images = np.asarray(engine.vectors(encoder, table, asking, ids=frame["image_id"].tolist()), dtype=np.float32)
     subjects = sorted(map(str, frame["subject"].unique()))
     of = {"model": encoder.key, "table": list(table.fingerprints), "axis": axis, "held_out": held_out}
+    if tests.any():  # a folder of tokens that learnt from these is another one
+        of["without"] = "test"
     settings_kept = {name: value for name, value in how.plain().items() if name != "save_every"}
     accept = same_only("checkpoint", of, settings_kept)
     with claimed(out, "checkpoint", of=of, settings=settings_kept, accept=accept, overwrite=overwrite) as home:

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def run(
     held = path.read_bytes() if where.first and path.exists() else None
     start = restore(model, optimiser, average, course, where.from_first(held))
     model.train()
-    half = schedule.half and (where.device.type != "cpu" or bfloat16_is_fast())
+    half = in_half(schedule, where)
     lines = _Lines(schedule, start, say if where.first else None)
     recent: list[Any] = []
     for step in range(start, stop_at or schedule.steps):
@@ -91,7 +92,8 @@ def run(
             course.losses += _floats(recent, where)
             recent = []
         if judged and validation is not None:
-            _judge(model, validation, course, done)
+            with average.taken():
+                _judge(model, validation, course, done)
         if done % _LINE == 0:
             lines.line(done, course.losses[-_LINE:])
         if saved and where.first:
@@ -103,6 +105,11 @@ def run(
         average.take()
         _take_best(model, course)
     return course
+
+
+def in_half(schedule: Schedule, where: Processes) -> bool:
+    """Whether losses are computed in bfloat16: where it was asked for and is no slower."""
+    return schedule.half and (where.device.type != "cpu" or bfloat16_is_fast())
 
 
 def optimiser_of(parameters: list[Any], schedule: Schedule) -> Any:
@@ -193,6 +200,15 @@ class Average:
         keep = min(self.keep, (1 + step) / (10 + step))
         for name, mean in self.means.items():
             mean.lerp_(self.weights[name].detach(), 1 - keep)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """The model as its average for a while: what will be kept is what is judged."""
+        own = {name: weight.detach().clone() for name, weight in self.weights.items()}
+        self.take()
+        yield
+        for name, value in own.items():
+            self.weights[name].data.copy_(value)
 
     def take(self) -> None:
         """Make the model its average."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,20 +68,32 @@ def _freeze_early(model: Any, last: int) -> None:
 
 
 def _adapters(model: Any, rank: int) -> Merge:
-    """Put adapters of this ``rank`` beside every matrix (Hu et al., LoRA, ICLR 2022), and freeze the rest."""
+    """Put adapters of this ``rank`` beside every matrix (Hu et al., LoRA, ICLR 2022), and freeze the rest.
+
+    A matrix that embeds tokens as well gets none: merged, its adapter would change the embedding, which learnt without.
+    """
     import torch
 
     try:
         from peft import LoraConfig, get_peft_model
+        from transformers.pytorch_utils import Conv1D
     except ModuleNotFoundError as error:
         if error.name != "peft":
             raise
         raise MissingExtraError("training low-rank adapters", "train") from error
     torch.manual_seed(0)
-    linear = [n for n, m in model.named_modules() if type(m) is torch.nn.Linear and m.weight.requires_grad]
+    holders = Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
+    linear = [
+        name
+        for name, module in model.named_modules()
+        if type(module) in (torch.nn.Linear, Conv1D) and module.weight.requires_grad and holders[id(module.weight)] == 1
+    ]
     if not linear:
         raise InputError("the model has no linear layers to put low-rank adapters beside; train its last layers")
-    wrapped = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=linear))
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=linear)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*fan_in_fan_out")  # it sees GPT-2's matrices by itself
+        wrapped = get_peft_model(model, config)
 
     def merge() -> None:
         wrapped.merge_and_unload()  # in place

@@ -149,7 +149,7 @@ def parted(rows: TrainingRows, val_share: float, seed: int) -> Parts:
             there = ", ".join(sorted(given.dropna().unique()))
             raise InputError(f"{rows.name}: no row is of the split train (there are: {there}); nothing to learn from")
         if len(judges) and val_share:
-            clean = judges[~_sharing(labels.iloc[judges], labels.iloc[train])]
+            clean = judges[~sharing(labels.iloc[judges], labels.iloc[train])]
             if not len(clean):
                 raise InputError(
                     f"{rows.name}: every row of its validation split shares a subject, a set or a source image with "
@@ -176,7 +176,7 @@ def places_apart(rows: TrainingRows, judges: pd.DataFrame) -> NDArray[np.int64]:
     image with the judges.
     """
     train = parted(rows, 0.0, 0).train
-    apart = train[~_sharing(rows.labels.iloc[train], judges)]
+    apart = train[~sharing(rows.labels.iloc[train], judges)]
     if not len(apart):
         raise InputError(
             f"{rows.name}: no row is left to mix in, for each shares a subject, a set or a source image with the rows "
@@ -230,7 +230,7 @@ def _alike(rows: TrainingRows, place: int, other: TrainingRows, others_place: in
     return bool(np.abs(small[0] - small[1]).max() <= _LARGEST_CHANGE)
 
 
-def _sharing(labels: pd.DataFrame, others: pd.DataFrame) -> NDArray[np.bool_]:
+def sharing(labels: pd.DataFrame, others: pd.DataFrame) -> NDArray[np.bool_]:
     """(n,) which rows share a subject, a set or a source with one of ``others``; an image is a source of its own."""
     return np.asarray(np.stack(list(_shared_by(labels, others).values())).any(axis=0), dtype=np.bool_)
 

@@ -133,6 +133,8 @@ def drawn_texts(rows: Sequence[Row], column: str, step: int) -> list[str]:
     texts = []
     for row in rows:
         value = row[column]
+        if isinstance(value, list):  # audits pass over blank ones, too
+            value = [text for text in value if isinstance(text, str) and text.strip()]
         if isinstance(value, list) and value:
             seed = [step, int.from_bytes(str(row["image_id"]).encode()[-8:], "big")]
             value = value[int(np.random.default_rng(seed).integers(len(value)))]
