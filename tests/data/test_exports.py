@@ -20,6 +20,7 @@ from equipoise.data.exports import EXPORTS, export
 from equipoise.data.exports.card import card
 from equipoise.data.exports.source import safe_name, suffix_of
 from equipoise.data.readers import read
+from equipoise.data.sampling import balance_layer
 from equipoise.errors import InputError, UnknownNameError
 
 PHOTOS = Path(__file__).parents[3] / "shared" / "data" / "photos"
@@ -374,3 +375,23 @@ def test_long_settings_are_shortened_in_the_card(tmp_path: Path) -> None:
     assert shown["world"]["leans"] == "see _table.json"
     assert shown["names"] == "1000 entries, see _table.json"
     assert len(json.dumps(shown)) < 2000
+
+
+def test_a_table_sorted_by_group_is_exported_balanced(tmp_path: Path) -> None:
+    """Whole shards are left out then, which hold no row to repeat."""
+    made = [{"image_id": f"i{i}", "gender": "m" if i < 8 else "f"} for i in range(10)]
+    table = balance_layer(Table.create(tmp_path / "t", made, axes=["gender"], rows_per_shard=2), "gender")
+    export("csv", table, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open() as file:
+        assert sorted(row["gender"] for row in csv.DictReader(file)) == ["f", "f", "m", "m"]
+
+
+def test_the_card_counts_spellings_of_a_group_together(tmp_path: Path) -> None:
+    labels = [("Male", "A"), ("male", "a"), ("male", "A"), ("N/A", "A"), ("female", None)]
+    made = [{"image_id": f"i{i}", "gender": g, "race": r} for i, (g, r) in enumerate(labels)]
+    body = card(Table.create(tmp_path / "t", made, axes=["gender", "race"]))
+    for line in ("| male | 3 | 60.0% |", "| *undefined* | 1 | 20.0% |", "| male / A | 3 | 60.0% |"):
+        assert line in body
+    assert "Male" not in body
+    assert "N/A" not in body
+    assert card(Table.create(tmp_path / "empty", [], axes=["gender", "race"]))

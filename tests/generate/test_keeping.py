@@ -278,6 +278,11 @@ def test_groups_are_called_as_the_table_calls_them(world: Table, photos_like: Ta
         groups(photos_like, groups=("ancient",))
 
 
+def photos_of_both(photos_like: Table, path: Path) -> Table:
+    rows = [{**row, "gender": ["female", "male", "female"][i]} for i, row in enumerate(photos_like.rows())]
+    return Table.create(path, rows, axes=photos_like.axes, columns=photos_like.further_columns)
+
+
 @pytest.mark.parametrize(("female", "male"), [("woman", "man"), ("Female", "Male"), ("F", "M"), ("female", "man")])
 def test_edits_and_inpaints_are_of_the_groups_of_their_photographs(
     female: str, male: str, photos_like: Table, painter: Any, tmp_path: Path
@@ -286,6 +291,9 @@ def test_edits_and_inpaints_are_of_the_groups_of_their_photographs(
     source = Table.create(tmp_path / "in", rows, axes=photos_like.axes, columns=photos_like.further_columns)
     edits = run(plan_edits(source, EditsConfig(guidance=(3.0,), only_labelled=False)), tmp_path / "e", painter, **QUIET)
     inpaint = InpaintConfig(per_group=1, guidance=(3.0,), dilation=0)
+    swapped = plan_swap(source, photos_of_both(photos_like, tmp_path / "faces"))
+    swaps = run(swapped, tmp_path / "s", painter, faces=Table.open(tmp_path / "faces"), **QUIET)
+    assert {row["gender"] for row in swaps.rows()} == {female, male}
     for table in (edits, run(plan_inpaint(source, inpaint), tmp_path / "i", painter, **QUIET)):
         assert {row["gender"] for row in table.rows()} == {female, male}
         for row in table.rows():

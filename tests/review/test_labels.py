@@ -28,7 +28,7 @@ from equipoise.review.labels import (
 )
 from equipoise.review.preparing import sheet_of
 from equipoise.review.questions import Question, Questionnaire
-from equipoise.review.static_pages import read_static
+from equipoise.review.static_pages import export_static, read_static
 from equipoise.review.summary import agreement_of
 from equipoise.review.using import (
     _threshold,
@@ -635,3 +635,28 @@ def test_gold_answers_from_a_file(table, tmp_path):
     [(name, gold)] = store.rows("SELECT name, gold FROM items WHERE gold NOT NULL")
     assert (name, json.loads(gold)) == ("female-0", {"matches_caption": {"0": "no"}})
     store.close()
+
+
+def test_answers_of_another_review_of_the_same_table_are_refused(table, review_of, tmp_path):
+    """Its items have other numbers, by which the answers of static pages are told apart."""
+    first, other = review_of(table, name="first", seed=0), review_of(table, name="other", seed=1, items=6)
+    first.add("ana")
+    page = export_static(first, "ana", tmp_path / "pages")
+    contents = json.loads((page.parent / "items.js").read_text().split("= ", 1)[1].rstrip(";\n"))
+    answers = [{"item": item["item"], "answers": {"gender": "male"}} for item in contents["items"]]
+    file = tmp_path / "answers.json"
+    for name in (contents["review"], table.fingerprint):  # pages of earlier versions name the table alone
+        file.write_text(json.dumps({**contents, "review": name, "answers": answers}))
+        assert len(read_static(file, first)) == 12
+    file.write_text(json.dumps({**contents, "answers": answers}))
+    with pytest.raises(InputError, match="belongs to another review"):
+        read_static(file, other)
+
+
+def test_one_person_in_two_cases_of_letters_is_not_two(answered, table, review_of, tmp_path):
+    rows = read_labels_csv(write_labels_csv(answered, tmp_path / "labels.csv"))
+    other = review_of(table, name="other", shared=1.0)
+    other.add("Ana")
+    with pytest.raises(InputError, match="there is somebody called 'Ana', and 'ana' differs in case alone"):
+        take_in(other, rows)
+    assert labels_frame(other, skipped=True).empty

@@ -20,7 +20,7 @@ from PIL import Image
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of
+from equipoise.generate.keeping import Kept, kept, mixed_after, names_in, relabelled, said_of
 from equipoise.generate.persons import placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, drawn, settings_of, task_of
 from equipoise.generate.tools import Tools
@@ -55,6 +55,9 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
     """The plan of one image per target group for each photograph with a face; ``faces`` is a table of face images."""
     settings = config or SwapConfig()
     by_group = _faces_by_group(faces, settings)
+    called = names_in(source, settings.axis, by_group)
+    if len(set(called.values())) < len(called):  # faces of two groups are not made one
+        called = {group: group for group in by_group}
     keeps = Kept(source, (settings.axis,), {"faces_used": "list<string>"})
     chosen: list[tuple[list[int], str, list[list[float]]]] = []
     left_out: Counter[str] = Counter()
@@ -78,7 +81,7 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
                 "fade": settings.fade,
                 "match_colour": settings.match_colour,
                 "faces": {
-                    group: _drawn_faces(settings.seed, name, group, faces_of_group, max(1, len(boxes)))
+                    called[group]: _drawn_faces(settings.seed, name, group, faces_of_group, max(1, len(boxes)))
                     for group, faces_of_group in by_group.items()
                 },
             }

@@ -6,6 +6,7 @@ the browser until they are downloaded as JSON, which ``equipoise review import``
 
 from __future__ import annotations
 
+import hashlib
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -54,7 +55,7 @@ def _write_pages(store: ReviewStore, name: str, shown: list[dict[str, Any]], tar
             (target / addresses[number]).write_bytes(stored[1])
     contents = {
         "format": _FORMAT,
-        "review": store.setting("table")["fingerprint"],
+        "review": _name_of(store),
         "name": name,
         "questionnaire": shown_sheet(sheet),
         "items": shown,
@@ -80,6 +81,9 @@ def read_static(path: str | Path, store: ReviewStore) -> list[dict[str, Any]]:
         download = json.loads(Path(path).read_text(encoding="utf-8"))
         if download["format"] != _FORMAT:
             raise KeyError("format")
+        # pages of an earlier version name the table alone
+        if download.get("review") not in (_name_of(store), store.setting("table")["fingerprint"]):
+            raise InputError(f"{path}: belongs to another review")
         by_number = dict(store.rows("SELECT id, name FROM items"))
         images = dict(store.rows("SELECT id, image_id FROM pictures"))
         rows = []
@@ -95,10 +99,17 @@ def read_static(path: str | Path, store: ReviewStore) -> list[dict[str, Any]]:
                 rows.append({**about, "image_id": image, "question": question, "answer": answer})
             if entry.get("skip"):
                 rows.append({**about, "image_id": "", "question": "", "answer": None})
+    except InputError:  # which is a ValueError as well
+        raise
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: not the answers of a page of this review ({one_line(error)})") from None
-    if download.get("review") != store.setting("table")["fingerprint"]:
-        raise InputError(f"{path}: belongs to a review of another table")
     return rows
+
+
+def _name_of(store: ReviewStore) -> str:
+    """What tells a review from others, also of the same table: an item has another number there."""
+    items = store.rows("SELECT id, name, pictures FROM items ORDER BY id")
+    about = [store.setting("table")["fingerprint"], store.setting("questionnaire"), items]
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

@@ -288,6 +288,11 @@ class ReviewStore:
             now = time.time()
             known = {name for (name,) in file.execute("SELECT name FROM annotators")}
             for name in dict.fromkeys(name for name, _ in said if name not in known):
+                twin = file.execute("SELECT name FROM annotators WHERE name = ? COLLATE NOCASE", (name,)).fetchone()
+                if twin:
+                    raise InputError(
+                        f"there is somebody called {twin[0]!r}, and {name!r} differs in case alone; use one name"
+                    )
                 file.execute("INSERT INTO annotators VALUES (?, NULL, ?, ?)", (check_name(name), now, now))
             for mine, (answers, seconds) in said.items():
                 file.execute("INSERT OR IGNORE INTO assigned VALUES (?, ?, 0, ?)", (*mine, now))

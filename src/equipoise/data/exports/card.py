@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from equipoise.data.atomic import atomic_file
 from equipoise.data.exports.source import Exportable, free, kept_batches, unassigned
 from equipoise.data.summary import as_code, as_text
 from equipoise.errors import InputError
+from equipoise.text.labels import read_labels
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 _MANY = 60
@@ -106,10 +109,26 @@ class _Counts:
                 self.of[column].update(cells)
             if len(table.axes) > 1:
                 self.joint.update(zip(*(values[axis] for axis in table.axes), strict=True))
+        self._join_spellings(table.axes)
         if {"keep", "dropped_by"} <= have:
             for batch in kept_batches(table, ["keep", "dropped_by"], "all"):
                 kept, by = batch.column("keep").to_pylist(), batch.column("dropped_by").to_pylist()
                 self.dropped.update(who or "not judged" for k, who in zip(kept, by, strict=True) if not k)
+
+    def _join_spellings(self, axes: Sequence[str]) -> None:
+        """Count spellings of a group together, and words for "unknown" as undefined, as tables and audits do."""
+        group_of: dict[str, dict[Any, Any]] = {axis: {} for axis in axes}
+        for axis in axes if self.n else ():
+            spelt = self.of[axis]
+            cells, times = list(spelt), list(spelt.values())
+            groups = read_labels(np.repeat(np.array(cells, dtype=object), times)).values()
+            group_of[axis] = dict(zip(cells, groups[np.cumsum(times) - 1], strict=True))
+            self.of[axis] = Counter()
+            for cell, n in zip(cells, times, strict=True):
+                self.of[axis][group_of[axis][cell]] += n
+        spelt, self.joint = self.joint, Counter()
+        for key, n in spelt.items():
+            self.joint[tuple(group_of[axis][cell] for axis, cell in zip(axes, key, strict=True))] += n
 
 
 def _head(

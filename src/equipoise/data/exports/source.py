@@ -80,7 +80,7 @@ def kept_batches(table: Exportable, columns: Sequence[str], rows: str) -> Iterat
 def _repeated(batch: Any, mark: str) -> Iterator[Any]:
     """The rows as often as ``copies`` says, in batches no longer than this one: images are large."""
     taken = [(i, k) for i, n in enumerate(batch.column("copies").to_pylist()) for k in range(1 if n is None else n)]
-    for start in range(0, len(taken), batch.num_rows):
+    for start in range(0, len(taken), max(1, batch.num_rows)):
         part = taken[start : start + batch.num_rows]
         copies = batch.take(pa.array([i for i, _ in part], pa.int64()))
         if mark:
