@@ -29,13 +29,16 @@ def run() -> Iterator[dict[str, Any]]:
     for precision in ("float32", "auto"):
         settings = LstmSettings(epochs=1, precision=precision)
         times[precision] = _cpu(lambda s=settings: lstm_probabilities(tokens, truth, tokens[:2], 2, 0, s))
+    # The limit over the plain one is for what runs by default. torch's own products are MKL's, those of torch.nn.LSTM
+    # are oneDNN's, which on some processors are twice as fast in float32; so float32 is held against its products.
     name = str(LstmSettings().dtype).removeprefix("torch.")
-    yield _row("LSTM epoch over a plain one, float32 products", times["float32"] / plain, 0.8, source)
+    yield _row("LSTM epoch over a plain one, float32 products", times["float32"] / plain, None, source)
     yield _row(f"LSTM epoch over a plain one, {name} products (the default here)", times["auto"] / plain, 0.8, source)
-    for dtype in dict.fromkeys((torch.float32, LstmSettings().dtype)):
+    for dtype, limit in {LstmSettings().dtype: None, torch.float32: 1.5}.items():
         least = words * 13.8e6 / _products_a_second(dtype)
         spent = times["float32" if dtype is torch.float32 else "auto"]
-        yield _row(f"LSTM epoch over its bare matrix products, {str(dtype).removeprefix('torch.')}", spent / least)
+        kind = str(dtype).removeprefix("torch.")
+        yield _row(f"LSTM epoch over its bare matrix products, {kind}", spent / least, limit)
     lstm = times["auto"] * EPOCHS * SEEDS
     yield _row("linear screen, 10 splits, over the LSTM's 10 (from one epoch)", _fast(captions, labels) / lstm, 0.02)
     if DATA.is_dir():
