@@ -32,6 +32,33 @@ def brute_rank(row, allowed, targets, places):
     return 1 + before, sum(1 for j in rivals if row[j] == best)
 
 
+@pytest.mark.parametrize("order", ["stable", "reverse"])
+@pytest.mark.parametrize("big_pool", [0, 1000])
+def test_images_of_one_vector_have_one_score(big_pool, order, monkeypatch):
+    """A product of matrices may round its last columns otherwise, which would rank the images of a blind encoder."""
+    monkeypatch.setattr(topk, "BLOCK_COLUMNS", 7)
+    monkeypatch.setattr(pools, "BIG_POOL", big_pool)
+    rng = np.random.default_rng(0)
+    for dim in (24, 64, 500):
+        queries = rng.normal(size=(9, dim)).astype("f4")
+        for n in (2, 13, 30, 53):
+            # a pool of one vector, a smaller one of another, and a third of many
+            vectors = [np.tile(rng.normal(size=dim), (n, 1)), np.tile(rng.normal(size=dim), (n - 1, 1))]
+            vectors.append(rng.normal(size=(n, dim)))
+            pool = np.repeat([0, 1, 2], [n, n - 1, n])
+            images, asked = np.vstack(vectors).astype("f4"), np.arange(9) % 3
+            alone = topk.rank(Embeddings(queries, images[:n]), n, order=order)
+            assert (alone.scores == alone.scores[:, :1]).all()
+            assert alone.all_equal(np.full(9, n)).all()
+            keys = Candidates(query_pool=asked, image_pool=pool)
+            apart = topk.rank(Embeddings(queries, images), n, candidates=keys, order=order)
+            equal = (asked == 0) | ((asked == 1) & (n > 2))  # one image is no ranking that fails
+            assert apart.all_equal(np.bincount(pool)[asked]).tolist() == equal.tolist()
+            best = np.where(asked == 2, (queries @ images.T)[:, pool == 2].max(axis=1), 0)
+            best += np.where(asked < 2, np.einsum("qd,qd->q", queries, images[np.array([0, n, 0])[asked]]), 0)
+            np.testing.assert_allclose(apart.scores[:, 0], best, rtol=1e-4, atol=1e-4)
+
+
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_every_option_at_once_equals_a_loop(seed):

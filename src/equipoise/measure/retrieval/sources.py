@@ -139,6 +139,14 @@ class ScoreBlocks:
         return scores
 
 
+def _constant(images: Floats) -> bool:
+    """Whether images (n, D) have one vector, as those of an encoder that sees nothing: then their scores are equal.
+
+    A product of matrices may round its last columns otherwise than the first, and luck would rank the images.
+    """
+    return np.array_equal(images[0], images[-1]) and bool((images == images[0]).all())
+
+
 def _picked(scores: Floats, targets: Numbers) -> Floats:
     picked = np.take_along_axis(scores, np.maximum(targets, 0), axis=1)
     return np.where(targets >= 0, picked, -np.inf).astype(scores.dtype)
@@ -218,23 +226,34 @@ class Embeddings:
         for first in steps(range(0, len(images), width)):
             index = images[first : first + width]
             right = finite_rows(self.images, index, "images")
+            constant = _constant(right)
             for rows, query, (targets, tolerance) in zip(parts, left, aims, strict=True):
                 scores = buffer[: len(rows) * len(index)].reshape(len(rows), len(index))
-                np.matmul(query, right.T, out=scores)
+                if constant:
+                    scores[:] = (query @ right[0])[:, None]
+                else:
+                    np.matmul(query, right.T, out=scores)
                 if excluded.active:
                     excluded.blank(scores, rows, index)
                 yield Block(rows, index, scores, targets, tolerance)
 
     def batch(self, queries: Numbers, images: Numbers, plan: Plan) -> Iterator[Block]:
         """The blocks of a batch of pools: queries (B, q) and images (B, n), -1 for padding."""
+        # the first two images tell of nearly every pool that its vectors differ
+        front, second = images[:, 0], images[:, min(1, images.shape[1] - 1)]
+        alike = (second >= 0) & (second != front) & (self.images[second] == self.images[front]).all(axis=1)
         images = images[:, ::-1] if plan.reverse else images
         wide = np.result_type(self.queries.dtype, self.images.dtype, np.float32)
         right = np.zeros((*images.shape, self.images.shape[1]), dtype=np.float32 if wide == np.float32 else np.float64)
         right[images >= 0] = finite_rows(self.images, images[images >= 0], "images")
+        constant = [pool for pool in np.flatnonzero(alike) if _constant(right[pool][images[pool] >= 0])]
         step = max(1, BLOCK_CELLS // images.size)
         for first in range(0, queries.shape[1], step):
             asked = queries[:, first : first + step]
-            scores = self.queries[np.maximum(asked, 0)].astype(right.dtype, copy=False) @ right.transpose(0, 2, 1)
+            query = self.queries[np.maximum(asked, 0)].astype(right.dtype, copy=False)
+            scores = query @ right.transpose(0, 2, 1)
+            for pool in constant:
+                scores[pool] = (query[pool] @ right[pool][images[pool] >= 0][0])[:, None]
             there = asked >= 0
             rows, block = asked[there], scores[there]
             index = np.broadcast_to(images[:, None, :], scores.shape)[there]

@@ -1,8 +1,8 @@
 """Exact top-k and exact ranks in one pass over the scores: memory is bounded by the block, never Q x N.
 
 Order is (-score, image index), or (-score, place) with places given for the images. Scores computed from embeddings
-are float32 products: two identical images can differ in the last bit, as in every other library; scores given as
-scores are compared exactly.
+are float32 products: two identical images among others can differ in the last bit, as in every other library; where all
+images of a pool have one vector, they have one score. Scores given as scores are compared exactly.
 """
 
 from __future__ import annotations
