@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from equipoise.audit import run
+from equipoise.data import Table
 from equipoise.errors import InputError
+from equipoise.models.precomputed import EmbeddingTable
 
 DIM = 6
 JOBS = ("cook", "nurse")
@@ -165,6 +167,21 @@ def test_embeddings_that_are_missing_or_there_twice(made, toy, tmp_path):
     both = f"{made.model},{other.home / 'vectors'}"
     with pytest.raises(InputError, match="has two vectors; keep those of one model in one table"):
         run(both, "intersectional", made.table, config={"prompts": ["{A}"]})
+
+
+def test_tables_of_vectors_of_two_models_are_not_joined(tmp_path):
+    def of(folder, key):
+        rows = [{"id": folder, "vector": [1.0, 0.0], "model": key}]
+        Table.create(tmp_path / folder, rows, kind="embeddings", dim=2, config={"model": key} )
+        return tmp_path / folder
+
+    images, texts, half = of("images", "clip-1"), of("texts", "siglip-2"), of("half", "clip-1-float16")
+    with pytest.raises(InputError, match="images holds vectors of clip-1, .*texts those of siglip-2; .* the same model"):
+        EmbeddingTable(images, texts)
+    assert EmbeddingTable(images, half).text_vectors(["half"]).shape == (1, 2)
+    renamed = tmp_path / "named-by-its-file.csv"
+    renamed.write_text("id,vector,model\na text,1 0,named-by-its-file\n")
+    assert EmbeddingTable(images, renamed).text_vectors(["a text"]).shape == (1, 2)
 
 
 @pytest.mark.parametrize(

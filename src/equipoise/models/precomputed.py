@@ -40,6 +40,7 @@ class EmbeddingTable:
         if not folders:
             raise InputError("table: needs a folder with an embeddings table, as in table:embeddings/clip")
         self.sources = [_opened(folder) for folder in folders]
+        _refuse_several_models(self.sources)
         self.name = "table:" + ",".join(str(folder) for folder in folders)
         self.key = "+".join(source.fingerprint for source in self.sources)
         self.asked_by = ("SUITE", "TABLE")
@@ -134,6 +135,9 @@ class _OnDisk:
         if self.table.kind != "embeddings":
             raise InputError(f"{self.table.path}: holds {self.table.kind}, not embeddings; {_HOW}")
         self.path, self.fingerprint = self.table.path, self.table.fingerprint
+        told = self.table.config.get("model")
+        self.model = told if isinstance(told, str) else ""
+        """The model that was asked, where 'equipoise embed' wrote the table."""
 
     def parts(self) -> Iterator[tuple[list[str], Vectors]]:
         for batch in self.table.batches(["id", "vector"], batch_size=_BATCH):
@@ -143,6 +147,8 @@ class _OnDisk:
 
 class _InFile:
     """A file of vectors, read whole."""
+
+    model = ""  # a file's column may say anything
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -172,6 +178,21 @@ def _opened(place: str | Path) -> _OnDisk | _InFile:
         kinds = ", ".join((*ARRAY_SUFFIXES, ".csv", ".tsv"))
         raise InputError(f"{place} is a picture, not a file of vectors; these are read: {kinds}; {_HOW}")
     return _InFile(path) if path.is_file() else _OnDisk(path)
+
+
+def _refuse_several_models(sources: Sequence[_OnDisk | _InFile]) -> None:
+    """Refuse images of one model beside texts of another: their cosines say nothing, and no number would look wrong.
+
+    What ``equipoise embed`` wrote says which model it asked. Other tables and files name a model as they please, often
+    by the name of the file, so that differing names are no evidence there. Half precision makes no other model.
+    """
+    asked = {re.sub(r"-b?float16(?=\+|$)", "", source.model): source.path for source in sources if source.model}
+    if len(asked) > 1:
+        (one, first), (other, second) = list(asked.items())[:2]
+        raise InputError(
+            f"{first} holds vectors of {one}, {second} those of {other}; vectors of two models cannot be compared: "
+            "embed images and texts with the same model"
+        )
 
 
 def _vectors_of(path: Path) -> Iterator[tuple[list[str], Vectors]]:
