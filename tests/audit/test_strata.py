@@ -7,6 +7,7 @@ import pandas as pd
 
 from equipoise.audit import AuditConfig
 from equipoise.audit.subjects import links_of, strata
+from equipoise.audit.suites.intersectional import SUITE
 
 
 def sets(**columns: list[object]) -> pd.DataFrame:
@@ -93,3 +94,22 @@ def test_one_wrong_level_leaves_out_no_set_whose_level_is_not_known():
     assert (codes >= 0).all()
     frame.loc[22:26:2, "tone"] = "dark"  # four of twenty: tones do vary inside sets
     assert (strata(frame, ["gender", "tone"], ["gender"]) < 0).sum() == 40
+
+
+def test_one_image_without_a_set_leaves_the_sets_of_the_others_together(scored):
+    """Twins score nearly alike, so that chance inside sets hardly changes who is first; over all images it does."""
+    n = 12
+    frame = pd.DataFrame({"set_id": np.repeat([f"set {i}" for i in range(n)], 2), "gender": [*"fm"] * n})
+    frame = frame.assign(subject="cook", image_id=[f"image {i}" for i in range(2 * n)])
+    lone = {"set_id": [None], "gender": ["f"], "subject": ["cook"], "image_id": ["lone"]}
+    both = pd.concat([frame, pd.DataFrame(lone)], ignore_index=True)
+
+    def null_sd(rows: pd.DataFrame) -> float:
+        rows.attrs["axes"] = ["gender"]
+        place = {image: i // 2 + 0.1 * (i % 2) for i, image in enumerate(frame["image_id"])}
+        evidence = scored(SUITE, rows, lambda row, text: -place.get(row["image_id"], 99.0))
+        found = SUITE.measure(evidence, AuditConfig(k=(6,), min_sets=1, draws=200)).frame()
+        return float(found[found["metric"] == "max_skew"]["null_sd"].iloc[0])
+
+    assert null_sd(frame) == null_sd(both) == 0.0
+    assert null_sd(both.assign(set_id=None)) > 0.05

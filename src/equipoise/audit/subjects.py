@@ -189,8 +189,16 @@ def joined_prompts(config: AuditConfig) -> str:
 
 
 def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """(N,) the counterfactual set of each image as a number; ``None`` if an image ``inside`` the pool has none."""
-    if "set_id" not in frame or frame["set_id"][inside].isna().any():
+    """(N,) the counterfactual set of each image as a number; ``None`` if no image ``inside`` the pool has one.
+
+    The images of a subject that belong to no set share a number: they are nobody's twins, and chance may exchange their
+    labels with each other's, but not with those of a set.
+
+    >>> frame = pd.DataFrame({"set_id": ["p", "p", None, "q", None]})
+    >>> set_codes(frame, np.ones(5, dtype=bool)).tolist()
+    [0, 0, -1, 1, -1]
+    """
+    if "set_id" not in frame or frame["set_id"][inside].isna().all():
         return None
     if "subject" in frame:  # sets may be numbered anew in each subject
         return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)

@@ -23,7 +23,7 @@ from equipoise.audit.asking import all_axes, pair_among
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import groups_to_rank, pool_name, set_codes, set_structure, shuffled_cells
+from equipoise.audit.subjects import groups_to_rank, pool_name, sets_or_images, set_structure, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import SHARE, add_retrieval
 from equipoise.errors import InputError
@@ -174,7 +174,7 @@ def _add_closest(
         first = best == best.max(axis=1, keepdims=True)
         worth[rows] = first / first.sum(axis=1, keepdims=True)
     inside = np.flatnonzero(groups.defined)
-    sets = set_codes(frame, groups.defined)
+    sets = sets_or_images(frame)
     cells = None if sets is None else shuffled_cells(frame, sets, axis)
     for number, kind in enumerate(parts):
         means = group_means(
