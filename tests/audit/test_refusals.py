@@ -172,11 +172,13 @@ def test_embeddings_that_are_missing_or_there_twice(made, toy, tmp_path):
 def test_tables_of_vectors_of_two_models_are_not_joined(tmp_path):
     def of(folder, key):
         rows = [{"id": folder, "vector": [1.0, 0.0], "model": key}]
-        Table.create(tmp_path / folder, rows, kind="embeddings", dim=2, config={"model": key} )
+        Table.create(tmp_path / folder, rows, kind="embeddings", dim=2, config={"model": key})
         return tmp_path / folder
 
     images, texts, half = of("images", "clip-1"), of("texts", "siglip-2"), of("half", "clip-1-float16")
-    with pytest.raises(InputError, match="images holds vectors of clip-1, .*texts those of siglip-2; .* the same model"):
+    with pytest.raises(
+        InputError, match=r"images holds vectors of clip-1, .*texts those of siglip-2; .* the same model"
+    ):
         EmbeddingTable(images, texts)
     assert EmbeddingTable(images, half).text_vectors(["half"]).shape == (1, 2)
     renamed = tmp_path / "named-by-its-file.csv"

@@ -69,6 +69,31 @@ def test_n_counts_captions_and_says_from_how_many_photographs_they_are(toy):
     assert "52 (13 sources)" in str(done)
 
 
+def test_photographs_of_one_person_keep_together_under_chance(toy):
+    """Two photographs of everybody that look alike: labels that moved one by one would vary too little."""
+    rows, vectors = edits(model=1.0, male=30, female=30, undefined=0)
+    twins = []
+    for row in [row for row in rows if "source_id" not in row]:
+        twin = f"{row['image_id']}-again"
+        twins += [row | {"image_id": twin}]
+        vectors[twin] = vectors[row["image_id"]]
+        for target in WORDS:
+            twins += [{"image_id": f"{twin}-{target}", "source_id": twin, "gender": target}]
+            vectors[f"{twin}-{target}"] = vectors[f"{row['image_id']}-{target}"]
+    rows += twins
+    people = [row | ({} if "source_id" in row else {"set_id": row["image_id"].removesuffix("-again")}) for row in rows]
+    spread = {}
+    for name, some in {"images": rows, "people": people}.items():
+        found = toy(some, vectors, axes=["gender"]).run("contrast", draws=200, seeds=[0]).results
+        found = found[(found["metric"] == "bias_at_k") & (found["k"] == 10) & (found["model"] != RANDOM_RANKING)]
+        spread[name] = found.set_index("pool")
+    for pool in ("natural", "balanced"):
+        assert spread["people"].loc[pool, "value"] == spread["images"].loc[pool, "value"]
+        assert spread["people"].loc[pool, "null_sd"] > 1.2 * spread["images"].loc[pool, "null_sd"]
+    assert independent(spread["people"].loc["natural"]) == 60
+    assert independent(spread["images"].loc["natural"]) == 120
+
+
 def test_the_two_kinds_of_chance_differ_where_edits_of_one_photograph_lie_together(toy, picked, tmp_path):
     """Whole sets in the first K leave nothing to luck; where every edit lies anywhere, shuffles give the random law."""
     rows, vectors = edits()

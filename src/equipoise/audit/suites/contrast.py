@@ -7,14 +7,15 @@ K = 1, 5, 10 and MaxSkew@K at K = 25, 100.
 
 A source image without a label is dropped before anything is ranked, and so are its edits: what the source's captions
 leave open, no edit can flip. A caption of a source is asked once for each of its edits. Labels are shuffled inside the
-edits of one source to see what chance gives. The rows of the ``random ranking``, which no model gave,
-say what a blind ranking of the same pool gives, exactly.
+edits of one source to see what chance gives; natural images of one set, such as a person's, keep together. The rows of
+the ``random ranking``, which no model gave, say what a blind ranking of the same pool gives, exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from equipoise.audit.captions import Captions, captions_of, distinct, known_capt
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings, Key
-from equipoise.audit.subjects import SetStructure
+from equipoise.audit.subjects import SetStructure, names_of_sets, set_structure, sets_or_images
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_retrieval, add_values, drawn_together, metrics_of, seeded_estimate
 from equipoise.data.results import RANDOM_RANKING
@@ -136,16 +137,16 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     for note in pools.notes:
         findings.note(note)
     groups = evidence.groups([axis], NAME)
-    asked = _Asked(evidence, _queries(frame, config), groups, config, axis)
+    asked = _Asked(evidence, _queries(frame, config), groups, config, axis, pools.natural)
     if asked.pair is None:
         findings.note(f"no Bias@K: {axis} has {groups.n_groups} groups; name two with pair")
     if config.lexicon != "none" and Lexicon.load(config.lexicon).axis != axis:
         findings.note(f"the captions were made neutral on {Lexicon.load(config.lexicon).axis}, not on {axis}")
     for pool in stages(["natural", *(["balanced"] if config.seeds else []), "edited"]):
         if pool == "natural":
-            asked.add(findings, pool, pools.natural, None)
+            asked.add(findings, pool, pools.natural, asked.natural_sets)
         elif pool == "edited":
-            asked.add(findings, pool, pools.edited, np.asarray(pd.factorize(frame["source_id"])[0]))
+            asked.add(findings, pool, pools.edited, SetStructure(np.asarray(pd.factorize(frame["source_id"])[0])))
         else:
             natural = np.flatnonzero(pools.natural)
             chosen = [balance(frame.iloc[natural], axis, method="gensynth", seed=s).positions for s in config.seeds]
@@ -160,6 +161,7 @@ class _Asked:
     groups: Groups
     config: AuditConfig
     axis: str
+    natural: Mask
 
     @property
     def pair(self) -> tuple[str, str] | None:
@@ -180,16 +182,28 @@ class _Asked:
             "source": self.evidence.source([self.captions.texts[i] for i in at]),
             "queries": [self.captions.names[i] for i in at],
             "tie_order": self.evidence.tie_order(self.config.seed),
-            "clusters": self._origin()[self.captions.image[at]],
+            "clusters": self._origin[self.captions.image[at]],
             "candidates": Candidates(np.where(inside, 0, -1), np.zeros(len(at), dtype=np.int64)),
         }
 
+    @cached_property
     def _origin(self) -> NDArray[Any]:
-        """The source of every image: edits of one source and their captions belong together."""
+        """The source of every image, or its source's set: edits of one source, and their captions, belong together."""
         frame = self.evidence.frame
-        return np.asarray(frame["source_id"].where(frame["source_id"].notna(), frame["image_id"]), dtype=str)
+        sources = frame["source_id"].where(frame["source_id"].notna(), frame["image_id"])
+        natural = frame[self.natural]
+        set_of = dict(zip(natural["image_id"], names_of_sets(natural), strict=True))
+        return np.array([set_of.get(source, source) for source in sources], dtype=str)
 
-    def add(self, findings: Findings, pool: str, inside: Mask, sets: NDArray[np.int64] | None) -> None:
+    @cached_property
+    def natural_sets(self) -> SetStructure:
+        """The sets of the natural images, such as one person's; none where no two of them share one."""
+        frame = self.evidence.frame
+        if sets_or_images(frame[self.natural]) is None:
+            return SetStructure()
+        return replace(set_structure(frame, self.config, [self.axis], self.natural), links=None)
+
+    def add(self, findings: Findings, pool: str, inside: Mask, structure: SetStructure) -> None:
         part = self.pool(inside)
         for metric, k in stages(self.measures):
             add_retrieval(
@@ -199,7 +213,7 @@ class _Asked:
                 k=k,
                 axis=self.axis,
                 pool=pool,
-                structure=SetStructure(sets),
+                structure=structure,
                 metrics=[metric],
                 pair=self.pair,
                 subjects=False,
@@ -229,7 +243,8 @@ class _Asked:
                     if retrieved.all_equal.all():
                         break
                     values.append(float(retrieved.values[metric][~retrieved.all_equal].mean()))
-                    null = chance(retrieved, draws=self.config.draws, seed=self.config.seed)
+                    moves = self.natural_sets.options()
+                    null = chance(retrieved, draws=self.config.draws, seed=self.config.seed, **moves)
                     draws.append(null.suite[metric])
                     shuffles.append(null.shuffle)
                     # by seed: a caption of many pools must not count more in a comparison than it does here

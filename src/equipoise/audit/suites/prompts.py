@@ -23,7 +23,7 @@ from equipoise.audit.asking import all_axes, pair_among
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import groups_to_rank, pool_name, sets_or_images, set_structure, shuffled_cells
+from equipoise.audit.subjects import groups_to_rank, pool_name, set_structure, sets_or_images, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import SHARE, add_retrieval
 from equipoise.errors import InputError
