@@ -249,3 +249,18 @@ def test_labels_that_all_contradict_each_other_are_a_sentence(files, groups):
 def test_a_group_that_is_asked_for_twice_is_one_group(files):
     with pytest.raises(InputError, match=r"1 group \(male\); bias needs at least two"):
         read_inputs([files / "oscar.json"], None, files / "labels.csv", groups=("male", "male"))
+
+
+def test_images_of_one_source_or_set_are_told(files):
+    def noted(**columns):
+        rows = [{"image_id": i, "caption": c, "gender": GENDER[i]} for i, c in CAPTIONS.items()]
+        told = [row | {name: some[row["image_id"] - 1] for name, some in columns.items()} for row in rows]
+        write(files / "twins.jsonl", "".join(json.dumps(row) + "\n" for row in told))
+        return [note for note in read_inputs([files / "twins.jsonl"], None, "gender").notes if "independent" in note]
+
+    assert "the 4 images are of 2 independent sources: LIC's splits" in noted(set_id=["a", "a", "b", "b"])[0]
+    assert "are of 3 independent sources" in noted(source_id=[None, 1.0, None, None])[0]
+    assert "are of 2 independent sources" in noted(source_id=[None, 1, 1, None], set_id=[None, None, None, ""])[0]
+    assert "are of 3" in noted(set_id=["a"] * 4, subject=["cook", "nurse", "pilot", "cook"])[0]
+    for none in (["a", "b", "c", "d"], [None] * 4, [["x"], {}, True, 1.5]):
+        assert noted(set_id=none) == []

@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.captions.reading import USUAL, CaptionColumns, Record, read_records, refuse_several, suffix_of
+from equipoise.audit.captions.reading import (
+    USUAL,
+    CaptionColumns,
+    Record,
+    note_of_sources,
+    read_records,
+    refuse_several,
+    suffix_of,
+)
 from equipoise.data.sampling import some_ids
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError, UnknownNameError, closest
@@ -215,6 +223,7 @@ def read_inputs(
     if len({frozenset(model.captions) for model in models}) > 1:
         sizes = ", ".join(f"{model.name} {len(model.captions):,}" for model in models)
         notes.append(f"the models have captions of different images ({sizes}): compare them with care")
+    notes += note_of_sources((record for _, record in seen), set().union(*(model.captions for model in models)))
     counts = Counter(labelled[i] for i in set().union(*(model.captions for model in models)))
     # a group that no captioned image has is none of this run, unless it was asked for
     present = [group for group in used_groups if counts[group] or groups]

@@ -10,17 +10,19 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from equipoise.data.manifest import MANIFEST
+from equipoise.data.sampling import units_of
 from equipoise.errors import InputError, UnknownNameError, closest, like_it
-from equipoise.formatting import delimiter_in, from_spreadsheet
+from equipoise.formatting import delimiter_in, from_spreadsheet, plural
 from equipoise.text.labels import is_missing
 
 if TYPE_CHECKING:
@@ -75,6 +77,34 @@ def origin_name(value: Any, where: str, ids: Container[str]) -> str:
     name = image_name(value, where)
     whole = name.removesuffix(".0")
     return whole if name not in ids and whole in ids else name
+
+
+def note_of_sources(records: Iterable[Record], captioned: Collection[str]) -> list[str]:
+    """What to know where the files say that several images come from one source, or belong to one set.
+
+    >>> twins = [Record("", name, (), {"source_id": "photograph"}) for name in "ab"]
+    >>> note_of_sources(twins, "ab")[0][:42], note_of_sources(twins, "a")
+    ('the 2 images are of 1 independent source: ', [])
+    """
+    told: dict[str, dict[str, Any]] = {name: {"image_id": name} for name in sorted(captioned)}
+    for record in records:
+        if record.image_id in told:
+            links = {name: record.fields.get(name) for name in ("subject", "set_id", "source_id")}
+            named = {name: v for name, v in links.items() if (v.strip() if isinstance(v, str) else _is_whole(v))}
+            told[record.image_id] |= {name: origin_name(v, record.where, told) for name, v in named.items()}
+    if not any(len(row) > 1 for row in told.values()):
+        return []
+    independent = len(set(units_of(pd.DataFrame(list(told.values())), "image_id")))
+    if independent == len(told):
+        return []
+    return [
+        f"the {len(told):,} images are of {plural(independent, 'independent source')}: LIC's splits, intervals and "
+        "p-values count every image, and are too sure where images of one source or set show one group"
+    ]
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int or (type(value) is float and value.is_integer())
 
 
 def is_empty(cell: Any) -> bool:

@@ -329,7 +329,8 @@ def read_classifier_inputs(
     if clusters is not None:
         notes.append(
             f"leakage: the {len(ids):,} images are of {len(set(clusters)):,} sources or sets, and images of one are "
-            "never both in training and in test"
+            "never both in training and in test; recall, amplification, Ratio and the artefact test count every image, "
+            "and are too sure where images of one source show one group"
         )
     truth = _table(shown, ids, names, 0.0)
     return ClassifierInputs(ids, tuple(names), truth, scores, predicted, groups, guessed, tuple(notes), clusters)
