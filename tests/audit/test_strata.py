@@ -113,3 +113,26 @@ def test_one_image_without_a_set_leaves_the_sets_of_the_others_together(scored):
 
     assert null_sd(frame) == null_sd(both) == 0.0
     assert null_sd(both.assign(set_id=None)) > 0.05
+
+
+def test_gaps_inside_sets_stay_though_one_image_belongs_to_none(scored):
+    frame = pd.DataFrame({"set_id": np.repeat([f"set {i}" for i in range(8)], 2), "gender": [*"fm"] * 8})
+    frame = frame.assign(subject="cook", image_id=[f"image {i}" for i in range(16)])
+    lone = pd.DataFrame({"set_id": [None], "gender": ["f"], "subject": ["cook"], "image_id": ["lone"]})
+
+    def gaps(rows: pd.DataFrame) -> tuple[list[float], list[str]]:
+        rows.attrs["axes"] = ["gender"]
+        score = dict(zip(frame["image_id"], np.random.default_rng(0).normal(size=16), strict=True))
+        evidence = scored(SUITE, rows, lambda row, text: score.get(row["image_id"], 99.0))
+        found = SUITE.measure(evidence, AuditConfig(k=(4,), min_sets=1, draws=50))
+        rows = found.frame()
+        of_sets = rows["metric"].isin(["counterfactual_gap", "counterfactual_gap_size", "standard_gap"])
+        return rows[of_sets]["value"].tolist(), found.notes
+
+    values, notes = gaps(pd.concat([lone, frame], ignore_index=True))
+    assert values
+    assert values == gaps(frame)[0]
+    assert "1 image of no counterfactual set left out of gaps inside sets" in notes
+    nothing, notes = gaps(frame.assign(set_id=None))
+    assert nothing == []
+    assert "no counterfactual gaps: no image belongs to a counterfactual set" in notes

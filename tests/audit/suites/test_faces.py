@@ -369,6 +369,23 @@ def test_images_of_a_set_are_no_independent_images():
     assert found.query_frame()["cluster"].nunique() == 24  # sets of one name and two subjects are two
 
 
+def test_one_image_of_no_set_leaves_the_others_together():
+    rng = np.random.default_rng(0)
+    frame = faces(121)
+    frame["set_id"] = [f"s{i // 10}" for i in range(120)] + [None]  # twelve people, ten images of each, alike
+    images = np.repeat(alike(13, 0.4, rng), 10, axis=0)[:121]
+
+    def width(some: pd.DataFrame, vectors: np.ndarray) -> float:
+        some.attrs["axes"] = ["gender"]
+        found = SUITE.measure(with_vectors(some, vectors, np.random.default_rng(1)), FAST)
+        row = rows(found, "person_preference", "all_labels").loc["Female"]
+        assert any("1 image of no set" in note for note in found.notes) == some["set_id"].isna().any()
+        return float(row.ci_high - row.ci_low)
+
+    assert width(frame, images) == pytest.approx(width(frame[:120].copy(), images[:120]), rel=0.15)
+    assert width(frame, images) > 1.5 * width(frame.assign(set_id=frame["image_id"]), images)
+
+
 def test_labels_move_only_among_images_alike_on_the_other_axes():
     rng = np.random.default_rng(0)
     n_sets, effect = 40, 3.0

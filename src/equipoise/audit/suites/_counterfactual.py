@@ -19,6 +19,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import links_of, placebo_axes, strata
 from equipoise.errors import InputError
+from equipoise.formatting import plural
 from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, size_of_gaps
 from equipoise.measure.counterfactual.cells import GapCells, gap_cells
 from equipoise.measure.counterfactual.placebo import placebo_excess
@@ -179,9 +180,14 @@ def add_counterfactual(
     ``scores`` (len(rows),) is each image's score for its own subject's query.
     """
     frame = evidence.frame.iloc[rows]
-    if "set_id" not in frame or not frame["set_id"].notna().all():
-        findings.notes.append("no counterfactual gaps: not every image belongs to a counterfactual set")
+    known = frame["set_id"].notna().to_numpy() if "set_id" in frame else np.zeros(len(rows), dtype=bool)
+    if not known.any():
+        findings.notes.append("no counterfactual gaps: no image belongs to a counterfactual set")
         return
+    if not known.all():
+        alone = int((~known).sum())
+        findings.note(f"{plural(alone, 'image')} of no counterfactual set left out of gaps inside sets")
+        rows, scores = rows[known], scores[known]
     cells = cells_of(findings, evidence, config, axes, rows, scores)
     for axis in stages(axes):
         table = cells[axis]

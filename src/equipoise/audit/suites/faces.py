@@ -18,11 +18,11 @@ from equipoise.audit.asking import all_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import pool_name, shuffled_cells
+from equipoise.audit.subjects import names_of_sets, pool_name, sets_or_images, shuffled_cells
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
-from equipoise.data.labels import set_names, set_numbers
 from equipoise.errors import InputError
+from equipoise.formatting import plural
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
@@ -89,8 +89,8 @@ class _Axis:
     axis: str
     groups: Groups
     sets: NDArray[Any] | None
-    """The counterfactual set of each image, where every image has one, or the sets that show the same people: what
-    intervals and folds keep whole."""
+    """The counterfactual set of each image (itself, without one), or the sets that show the same people: what intervals
+    and folds keep whole; ``None`` where no two images share a set."""
     clusters: NDArray[Any] | None
     """The same by name."""
     shuffled_in: NDArray[Any] | None
@@ -111,19 +111,22 @@ class _Axis:
                 "table's source and import it again"
             )
         sets = clusters = shuffled_in = None
-        if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
-            sets, clusters = set_numbers(frame), set_names(frame)
-            shuffled_in = shuffled_cells(frame, sets, axis)
-            n_sets, several = len(np.unique(sets)), int((frame.groupby(sets)[axis].nunique() > 1).sum())
+        if (codes := sets_or_images(frame)) is not None:
+            sets, clusters = codes, names_of_sets(frame)
+            shuffled_in = shuffled_cells(frame, codes, axis)
+            n_sets, several = len(np.unique(codes)), int((frame.groupby(codes)[axis].nunique() > 1).sum())
             if several <= MOSTLY * n_sets:
                 few = f"the group varies inside {several} of {n_sets:,} sets; the others exchange it"
                 none = "the group does not vary inside the sets, so whole sets exchange it"
                 findings.note(f"{axis}: {few if several else none}")
-            if "link" in frame and frame["link"].notna().all():
+            if alone := int(frame["set_id"].isna().sum()):
+                findings.note(f"{plural(alone, 'image')} of no set counted as a set each")
+            if "link" in frame and frame["link"].notna().any():
                 findings.note(
                     f"{axis}: sets of one link show the same people; intervals keep them together, p-values do not"
                 )
-                sets, clusters = pd.factorize(frame["link"])[0], frame["link"].to_numpy()
+                clusters = np.where(frame["link"].isna(), "set " + clusters, frame["link"])
+                sets = pd.factorize(clusters)[0]
         return cls(findings, evidence, config, axis, groups, sets, clusters, shuffled_in)
 
     def add(self, estimate: Estimate, metric: str, variant: str, **keys: Any) -> None:

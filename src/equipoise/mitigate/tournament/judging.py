@@ -110,8 +110,11 @@ class _Judge:
             self.result.notes.append("re-ranking changes no score, so that it has no gap of its own")
             return
         config, findings = self.config, Findings("tournament", "")
-        rows = np.arange(len(pool.frame))
-        place = pd.Index(list(subjects)).get_indexer(pd.Index(pool.frame["subject"]))
+        rows = np.flatnonzero(pool.frame["set_id"].notna())
+        if not len(rows):
+            self.result.notes.append("no gaps inside sets: no image belongs to one")
+            return
+        place = pd.Index(list(subjects)).get_indexer(pd.Index(pool.frame["subject"].iloc[rows]))
         prompts = [[text] for text in self.encoded.prompts(subjects)]
         scores = evidence.own_scores(prompts, "embed_mean_unit", rows, place)
         by_axis = cells_of(findings, evidence, config.having({"axes": tuple(axes)}), axes, rows, scores)
