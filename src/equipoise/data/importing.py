@@ -95,18 +95,29 @@ def import_table(
     limit: int = 0,
     **options: Any,
 ) -> ImportSummary:
-    """Read the dataset at ``path`` with ``reader`` and write it as a table to ``out``.
+    """Read a dataset and write it as a table.
 
-    ``reader``: the name of one (``equipoise.data.readers.READERS``), or a function of your own with the ``shape``
-    (axes and columns) of its rows. ``options`` are the reader's own. ``store``: ``"bytes"`` copies the images into
-    the table; ``"paths"`` stores where they are. Rows whose image is missing or no image, whose id was given before, or
-    whose values do not fit, are kept in ``_errors`` with the reason.
+    Rows whose image is missing or no image, whose id was given before, or whose values do not fit, are kept in
+    ``_errors`` with the reason. Where no row at all can be used, that is an InputError with the reasons, and nothing is
+    left behind. An import that was interrupted goes on where it stopped when it is called again with the same
+    arguments, and ends with the same files. A table that is finished is not made again, whether or not the dataset has
+    changed since.
 
-    ``rows_per_shard`` counts what the reader gives, rejected or not. An import that was interrupted goes on where it
-    stopped when it is called again with the same arguments, and ends with the same files. A table that is finished is
-    not made again: the summary says so (``was_there``), whether or not the dataset has changed since. Where no row at
-    all can be used, that is an InputError with the reasons, and nothing is left behind. ``overwrite`` replaces a table,
-    finished or not, that was made otherwise. ``limit``: only so many rows of the dataset, to try things out.
+    Args:
+        reader: the name of one (``equipoise.data.readers.READERS``), or a function of your own, called as
+            ``reader(path, **options)``.
+        path: the file or folder of the dataset.
+        out: the folder of the table.
+        shape: the axes and columns of the rows; a function of your own needs it.
+        store: ``"bytes"`` copies the images into the table; ``"paths"`` stores where they are.
+        rows_per_shard: how many rows a shard is made from, counted as the reader gives them, rejected or not.
+        wait: seconds to wait for another process that is writing this table.
+        overwrite: replace a table that is there, finished or not, however it was made.
+        limit: only so many rows of the dataset, to try things out; 0 is all.
+        **options: the reader's own.
+
+    Returns:
+        The table, with the rejected rows by reason, and whether it was there already (``was_there``).
 
     >>> import tempfile
     >>> def two(path):
@@ -183,11 +194,24 @@ def import_rows(
     store: str = "bytes",
     overwrite: bool = False,
 ) -> ImportSummary:
-    """A table of images from what is in memory: a pandas frame, a Hugging Face ``Dataset``, or a list of mappings.
+    """A table of images from what is in memory.
 
-    ``columns``, ``axes`` and ``bands`` as for the reader ``csv``; ``images`` is the folder that paths start from. An
-    image may be a path, encoded bytes, or a picture of Pillow's. A table of the same rows and arguments goes on or is
-    accepted as with :func:`import_table`; of other rows or arguments it is refused, unless ``overwrite`` replaces it.
+    A table of the same rows and arguments goes on or is accepted as with :func:`import_table`; of other rows or
+    arguments it is refused.
+
+    Args:
+        data: a pandas frame, a Hugging Face ``Dataset``, or a list of mappings; an image may be a path, encoded bytes,
+            or a picture of Pillow's.
+        out: the folder of the table.
+        columns: our names to those of the data, as for the reader ``csv``; usual names need not be said.
+        axes: which columns hold groups, as for ``csv``; by default those called gender, race, age, ...
+        images: the folder that paths start from; the current one unless given.
+        bands: the numbers at which a column is cut into groups, as for ``csv``.
+        store: ``"bytes"`` copies the images into the table; ``"paths"`` keeps the paths of those that were given so.
+        overwrite: replace a table that is there, finished or not.
+
+    Returns:
+        The table, with the rejected rows by reason.
 
     >>> import pandas as pd, tempfile
     >>> from PIL import Image

@@ -104,10 +104,17 @@ def labels_of(frame: pd.DataFrame, axes: str | Sequence[str]) -> tuple[tuple[str
 
 
 def write_results(path: str | Path, rows: Any) -> Path:
-    """Write ``rows`` to the one file ``path`` (``results.parquet``), whole or not at all; return the path.
+    """Write results to one file, whole or not at all.
 
-    ``rows``: mappings or dataclasses with the columns of :data:`equipoise.data.schema.RESULT_COLUMNS` (absent ones
-    are null), an Arrow table or a DataFrame. NaN is refused: a number that cannot be had is null, with a note.
+    NaN is refused: a number that cannot be had is null, with a note.
+
+    Args:
+        path: the file (``results.parquet``); its folder is made, and a file that is there is replaced.
+        rows: mappings or dataclasses with the columns of :data:`equipoise.data.schema.RESULT_COLUMNS` (absent ones
+            are null), an Arrow table or a DataFrame.
+
+    Returns:
+        The path of the file.
 
     >>> import tempfile
     >>> file = write_results(tempfile.mkdtemp() + "/results.parquet", [{"metric": "maxskew", "value": 0.29, "n": 10}])
@@ -190,6 +197,13 @@ def diff(a: Table, b: Table) -> TableDiff:
 
     Images are compared by their bytes and path. One column of each table is in memory at a time (of images, only a
     hash per row).
+
+    Args:
+        a: one table, of a kind whose rows have a key (images, a layer, embeddings or scores).
+        b: the other, of the same kind.
+
+    Returns:
+        The rows and columns that only one of them has, and how many rows of both differ in each column.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()

@@ -155,12 +155,17 @@ def schema_for(
     columns: Mapping[str, str] | Iterable[str] = (),
     dim: int | None = None,
 ) -> TableSchema:
-    """The schema of a table of ``kind``.
+    """The schema of a table.
 
-    ``axes``: attributes that groups are shown on, each a text column (kinds ``images`` and ``layer``).
-    ``columns``: further columns, as ``{name: type}`` or, for columns whose type is known by name (``score_*``,
-    ``keep``, ``dropped_by``, ``split``, …), as names alone.
-    ``dim``: length of the vectors (kind ``embeddings``).
+    Args:
+        kind: of table, one of ``KINDS``.
+        axes: attributes that groups are shown on, each a text column (kinds ``images`` and ``layer``).
+        columns: further columns, as ``{name: type}`` or, for columns whose type is known by name (``score_*``,
+            ``keep``, ``dropped_by``, ``split``, …), as names alone.
+        dim: length of the vectors (kind ``embeddings``, which needs it).
+
+    Returns:
+        The schema, with the columns of the kind, the axes and the further columns.
 
     >>> schema_for("layer", columns=["score_sharpness", "keep", "dropped_by"]).names
     ['image_id', 'score_sharpness', 'keep', 'dropped_by']

@@ -77,11 +77,20 @@ def existing_shards(folder: Path) -> list[int]:
 def write_shard(
     folder: Path, index: int, rows: Any, schema: TableSchema, *, errors: Iterable[Rejected] = ()
 ) -> ShardInfo:
-    """Write shard ``index`` of the table in ``folder``: rows, Arrow data or a DataFrame; and its failed rows.
+    """Write one shard of a table, and its failed rows.
 
-    Any process may call this for any shard: it takes no lock and looks at no other file. ``errors`` is looked at
-    after the last row, so a list may be filled while the rows are made. The shard takes its name after its errors
-    have theirs: a shard that exists has its errors beside it.
+    Any process may call this for any shard: it takes no lock and looks at no other file. The shard takes its name
+    after its errors have theirs: a shard that exists has its errors beside it.
+
+    Args:
+        folder: of the table.
+        index: the number of the shard, from 0; its file is named by it.
+        rows: mappings (a generator of them will do), Arrow data or a DataFrame.
+        schema: of the table; a column that ``rows`` lack is null, and a value that does not fit is an InputError.
+        errors: the failed rows, looked at after the last row, so a list may be filled while the rows are made.
+
+    Returns:
+        What ``_table.json`` says of the shard (rows, size, hashes).
     """
     path = folder / shard_name(index)
     errors_path = folder / ERRORS_FOLDER / path.name

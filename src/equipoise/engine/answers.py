@@ -147,11 +147,20 @@ def answer_stores(root: str | Path | None = None) -> list[AnswerStore]:
 def captions(
     captioner: Any, table: Table | str | Path, how: Asking | None = None, *, seed: int = 0
 ) -> Iterator[tuple[str, str | InputError]]:
-    """``(image_id, caption)`` of the images of ``table``, in order; of one that cannot be read the reason.
+    """The captions of the images of a table, each asked for once.
 
-    ``captioner`` has a ``key`` and ``caption(images, seed=...)``. What a filter dropped is left out. Captions are kept:
-    an image that a captioner has seen with this ``seed`` is not asked about again, and a killed run goes on. Too many
-    images that cannot be read (``how.max_broken``) are an InputError with the first names.
+    Captions are kept: an image that a captioner has seen with this ``seed`` is not asked about again, and a killed run
+    goes on. Too many images that cannot be read (``how.max_broken``) are an InputError with the first names.
+
+    Args:
+        captioner: has a ``key`` and ``caption(images, seed=...)``.
+        table: of images, or its folder; what a filter dropped is left out.
+        how: size of the batches, store, engine; by default those of :class:`Asking`.
+        seed: which captions are drawn, where the captioner samples them.
+
+    Returns:
+        ``(image_id, caption)`` of each image, in order; an InputError with the reason takes the place of the caption
+        where an image cannot be read.
     """
     chosen = how or Asking()
     opened = table if isinstance(table, Table) else Table.open(table)

@@ -49,12 +49,22 @@ def vectors(
     ids: Sequence[str] | None = None,
     unreadable: Unreadable | None = None,
 ) -> Vectors:
-    """(n, d) the vectors of the images of a table, or of a list of texts, by an encoder or computed before.
+    """The vectors of the images of a table, or of a list of texts, by an encoder or computed before.
 
-    ``source``: a table or its folder, or a list of texts; ``ids``: only these images, in this order. What the store
-    knows is not encoded again, and what was encoded before a kill is kept. An image that cannot be read is an
-    :class:`InputError` with its name, or is noted in ``unreadable`` and has a row of NaN. See :func:`vector_batches`
+    What the store knows is not encoded again, and what was encoded before a kill is kept. See :func:`vector_batches`
     for more images than memory holds.
+
+    Args:
+        model: an encoder (``encode_images``, ``encode_texts``), or what holds vectors computed before
+            (``image_vectors``, ``text_vectors``).
+        source: a table or its folder, or a list of texts.
+        how: size of the batches, store, engine; by default those of :class:`Asking`.
+        ids: only these images, in this order; by default all that no filter dropped.
+        unreadable: notes the images that cannot be read, whose rows are then NaN; without it, the first of them is an
+            :class:`InputError` with its name.
+
+    Returns:
+        (n, d) a vector for each image or text.
 
     >>> class Lengths:
     ...     key = "lengths"
@@ -83,11 +93,20 @@ def vectors(
 def vector_batches(
     model: Any, table: Table, ids: Sequence[str], how: Asking | None = None, *, unreadable: Unreadable | None = None
 ) -> Iterator[Batch]:
-    """Places in ``ids`` (b,) and the vectors (b, d) of these images of ``table``, batch after batch.
+    """The vectors of images of a table, batch after batch.
 
-    ``model`` is an encoder (``encode_images``) or holds vectors computed before (``image_vectors``). Memory holds one
-    batch. With ``engine="ray"`` the workers fill the store first, in the same batches. An image that cannot be read is
-    refused with its name, or noted in ``unreadable`` and left out.
+    Memory holds one batch. With ``engine="ray"`` the workers fill the store first, in the same batches.
+
+    Args:
+        model: an encoder (``encode_images``), or what holds vectors computed before (``image_vectors``).
+        table: of the images; not read where their vectors were computed before.
+        ids: which images, each once.
+        how: size of the batches, store, engine; by default those of :class:`Asking`.
+        unreadable: notes the images that cannot be read, which are then left out; without it, the first of them is
+            refused with its name.
+
+    Returns:
+        Places in ``ids`` (b,) and the vectors of these images (b, d), in an order that need not be that of ``ids``.
     """
     if hasattr(model, "image_vectors"):
         if hasattr(model, "image_batches"):

@@ -76,11 +76,21 @@ def embed_images(
     keep: bool = True,
     **options: Any,
 ) -> Table:
-    """An ``embeddings`` table (id, vector, model) of the images of ``table``, made by ``encoder``.
+    """An ``embeddings`` table (id, vector, model) of the images of a table.
 
-    An image that the ``store`` (default: the cache) knows under the encoder's key is neither decoded nor encoded
-    again, whatever table it comes from; without ``keep`` nothing is looked up or kept. ``options`` are those of
-    :func:`equipoise.engine.map`, such as ``batch_size``, ``only_kept`` and ``engine``.
+    An image that the store knows under the encoder's key is neither decoded nor encoded again, whatever table it comes
+    from.
+
+    Args:
+        table: of images, or its folder.
+        encoder: an :class:`equipoise.models.Encoder`; the store knows its vectors by its ``key``.
+        output: the folder of the new table.
+        store: the folder that vectors are kept in; the cache unless given.
+        keep: whether vectors are looked up in the store and kept there.
+        **options: those of :func:`equipoise.engine.map`, such as ``batch_size``, ``only_kept`` and ``engine``.
+
+    Returns:
+        The new table; an image that cannot be read has no row and is kept in ``_errors/`` with the reason.
     """
     opened = table if isinstance(table, Table) else Table.open(table)
     function = _StoredVectors(encoder, None if store is None else str(store), str(opened.image_root.absolute()), keep)
@@ -110,11 +120,20 @@ def embed(
     texts: Iterable[str] = (),
     how: Asking | None = None,
 ) -> Table:
-    """An ``embeddings`` table of the images of ``table`` and of ``texts``, which ``table:<output>`` opens as a model.
+    """An ``embeddings`` table of the images of a table and of texts, which ``table:<output>`` opens as a model.
 
-    The ``id`` of a row is the image's, or the text itself. What a filter dropped is left out; an image that cannot be
-    read is kept in ``_errors/`` with the reason; too many of them (``how.max_broken``) stop the run. A run that was
-    killed goes on where it stopped.
+    An image that cannot be read is kept in ``_errors/`` with the reason; too many of them (``how.max_broken``) stop the
+    run. A run that was killed goes on where it stopped.
+
+    Args:
+        encoder: an :class:`equipoise.models.Encoder`; the column ``model`` holds its ``key``.
+        table: of images, or its folder; what a filter dropped is left out.
+        output: the folder of the new table.
+        texts: what to embed besides; a text that comes twice has one row.
+        how: size of the batches, store, engine; by default those of :class:`Asking`.
+
+    Returns:
+        The new table, in which the ``id`` of a row is the image's, or the text itself.
     """
     chosen = how or Asking()
     opened = table if isinstance(table, Table) else Table.open(table)

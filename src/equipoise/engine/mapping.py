@@ -74,31 +74,40 @@ def map(
     progress: bool = True,
     wait: float = 0.0,
 ) -> Table:
-    """Run ``fn`` over the rows of ``input`` in batches and return the table it makes at ``output``.
+    """Run a function over the rows of a table in batches, into another table.
 
     ``fn(rows)`` takes a list of row dictionaries and returns a list with one item for each: a row, a list of rows
     (where one row gives several or none), an exception or a :class:`~equipoise.data.Rejected` (that row failed);
-    or an Arrow table or DataFrame of any length. A row without ``image_id`` (``id``) gets its input's. ``fn`` must
-    depend on its rows and its settings alone. It may be a class, built once for each worker.
-
-    * ``columns``: the columns ``fn`` is given, by default all but ``image``; the row's id is always there.
-    * ``decode``: give ``row["image"]`` as a decoded Pillow image (threads decode ahead).
-    * ``form``: ``"arrow"`` calls ``fn(record_batch)``, and ``fn(record_batch, images)`` with ``decode``.
-    * ``setup``: builds a model once for each worker, handed to ``fn`` as its last argument.
-    * ``schema``: of the output, from :func:`equipoise.data.schema_for`, or the name of a kind.
-    * ``config``: the settings that the result depends on; they are recorded in the table.
-    * ``only_kept``: leave out rows that a filter dropped.
-    * ``batch_size``: at most so many rows at a time; halved for the rest of a shard when memory runs out.
-    * ``engine``: ``"local"`` or ``"ray"``; ``workers`` and ``resources`` (``{"num_gpus": 1}``) are Ray's.
-    * ``readers``: threads that decode ahead, for each worker.
-    * ``max_failures``: so many failed rows without a success in between are the job's own fault and stop it;
-      ``None`` records any number.
-    * ``on_interrupt`` is told what happens at Ctrl-C, by default on standard error.
-    * ``wait``: seconds to wait for another process that is writing ``output``.
+    or an Arrow table or DataFrame of any length. A row without ``image_id`` (``id``) gets its input's.
 
     Shard ``i`` of the output is made from shard ``i`` of the input and appears whole. A run that was stopped goes on
     where it was when called again with the same arguments, and ends with the same bytes; with other arguments it
     is refused. A row that fails costs itself and is kept in ``_errors/`` with the reason.
+
+    Args:
+        fn: must depend on its rows and its settings alone; it may be a class, built once for each worker.
+        input: the table, or its folder.
+        output: the folder of the new table.
+        columns: those that ``fn`` is given, by default all but ``image``; the row's id is always there.
+        schema: of the output, from :func:`equipoise.data.schema_for`, or the name of a kind.
+        config: the settings that the result depends on; they are recorded in the table.
+        setup: builds a model once for each worker, handed to ``fn`` as its last argument.
+        form: ``"arrow"`` calls ``fn(record_batch)``, and ``fn(record_batch, images)`` with ``decode``.
+        decode: give ``row["image"]`` as a decoded Pillow image (threads decode ahead).
+        only_kept: leave out rows that a filter dropped.
+        batch_size: at most so many rows at a time; halved for the rest of a shard when memory runs out.
+        engine: ``"local"`` or ``"ray"``.
+        workers: how many, on Ray; as many as fit unless given.
+        readers: threads that decode ahead, for each worker; one for each processor, but at most four, unless given.
+        resources: what each worker needs, on Ray, such as ``{"num_gpus": 1}``.
+        max_failures: so many failed rows without a success in between are the job's own fault and stop it; ``None``
+            records any number.
+        on_interrupt: is told what happens at Ctrl-C, by default on standard error.
+        progress: whether rate and time left are shown.
+        wait: seconds to wait for another process that is writing ``output``.
+
+    Returns:
+        The new table.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -164,10 +173,19 @@ def map_layer(
     path: str | Path | None = None,
     **options: Any,
 ) -> Table:
-    """Run ``fn`` over ``table`` and write what it returns as the layer ``name``; return the table read with it.
+    """Run a function over a table of images and write what it returns as a layer; no image is copied.
 
-    ``new_columns`` and ``axes`` are the layer's columns, see :func:`equipoise.data.schema_for`; ``path`` is where it
-    is written, by default beside the table; ``options`` are those of :func:`map`. No image is copied.
+    Args:
+        fn: as for :func:`map`; it returns one row or none for each image.
+        table: of images, or its folder.
+        name: of the layer, as ``dropped_by`` has it for rows that it drops.
+        new_columns: the layer's columns, as ``columns`` of :func:`equipoise.data.schema_for`.
+        axes: columns of the layer that hold groups.
+        path: the folder of the layer, by whose name it then goes; by default ``_layers/<name>`` in the table's.
+        **options: those of :func:`map`.
+
+    Returns:
+        The table, read with its layers and the new one.
 
     >>> import tempfile
     >>> people = Table.create(tempfile.mkdtemp() + "/in", [{"image_id": "a", "seed": 3}, {"image_id": "b", "seed": 8}])

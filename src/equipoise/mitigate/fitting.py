@@ -53,12 +53,23 @@ def fit_on_table(
 ) -> Remedy:
     """Fit ``remedy`` on the images of ``table`` whose subject is not ``held_out``, and record what it has seen.
 
-    Groups are those of ``axes``; images of one ``set_id`` are compared with each other, where the table has sets. What
-    a filter dropped is not used, nor is what the table's ``split`` calls ``test``. ``asking`` says how the model is
-    asked; what the cache knows is not encoded again. An image that cannot be read is left out; too many of them are
-    refused. What is left out for these two reasons is noted (``fitted_on.notes``).
-    A remedy that learns from texts is fitted on ``prompts``, or else on the usual ones for the groups and the subjects
-    that are not held out (:func:`equipoise.mitigate.prompts.default_prompts`).
+    What a filter dropped is not used, nor is what the table's ``split`` calls ``test``. An image that cannot be read is
+    left out; too many of them are refused. Test images and unreadable ones are noted (``fitted_on.notes``).
+
+    Args:
+        remedy: what is fitted, in place.
+        model: whose vectors it learns from; the remedy is for this model alone then.
+        table: images, which are compared with the others of their ``set_id`` where the table has sets.
+        axes: whose groups are told apart; at least one.
+        held_out: subjects to judge the remedy by. Images without a subject that share a set or a source image with
+            theirs are left out too, and noted.
+        asking: how the model is asked; what the cache knows is not encoded again.
+        prompts: for a remedy that learns from texts, and refused by others; unless given, the usual ones for the
+            groups, and for the subjects that are not held out where the remedy names subjects
+            (:func:`equipoise.mitigate.prompts.default_prompts`).
+
+    Returns:
+        The same ``remedy``, fitted.
     """
     if not axes:
         raise InputError(f"name the axes to repair; {table.path} has {', '.join(table.axes) or 'none'}")
@@ -122,7 +133,18 @@ def _usual_prompts(remedy: Remedy, groups: Mapping[str, Sequence[str]], subjects
 def fit_on_prompts(
     remedy: Remedy, model: Encoder | Precomputed, prompts: PromptSets, *, asking: engine.Asking | None = None
 ) -> Remedy:
-    """Fit a ``remedy`` that learns from texts on the vectors of ``prompts``."""
+    """Fit a ``remedy`` that learns from texts on the vectors of ``prompts``.
+
+    Args:
+        remedy: what is fitted, in place; one that learns from images is refused.
+        model: what gives the vectors; the remedy is for this model alone then.
+        prompts: texts with their groups and sets. One that names a group on some axis is "unnamed" on the others; one
+            that names none is neutral.
+        asking: how the model is asked; what the cache knows is not encoded again.
+
+    Returns:
+        The same ``remedy``, fitted.
+    """
     if remedy.learns_from != "texts":
         raise InputError(f"the remedy {remedy.name!r} learns from images, not from prompts; give it a table")
     vectors = engine.vectors(model, list(prompts.texts), asking)
@@ -191,7 +213,16 @@ def fit_into_folder(
 
 
 def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:
-    """A layer that keeps the images of ``held_out`` subjects alone: audit with it, and the remedy is judged fairly."""
+    """A layer that keeps the images of ``held_out`` subjects alone: audit with it, and the remedy is judged fairly.
+
+    Args:
+        table: the table that the remedy was fitted on; what its filters dropped stays dropped.
+        held_out: the subjects that the remedy has not seen.
+        path: the folder that the layer is written to.
+
+    Returns:
+        The layer's folder, as a path.
+    """
     frame = table.to_pandas(["image_id", "subject"])
     keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
     if "keep" in table.columns:

@@ -24,7 +24,16 @@ OLD_STATE = "arrays.npz"
 
 
 def save(remedy: Remedy, folder: str | Path, *, overwrite: bool = False) -> Path:
-    """Keep a fitted ``remedy`` in ``folder`` (new, empty, or that of a remedy, which it replaces)."""
+    """Keep a fitted ``remedy`` in ``folder``.
+
+    Args:
+        remedy: a fitted remedy of a registered kind; any other is refused.
+        folder: new, empty, or that of a remedy, which it replaces.
+        overwrite: take a folder that holds something else too; one with a table is refused all the same.
+
+    Returns:
+        The folder, as a path.
+    """
     if remedy.fitted_on is None:
         raise InputError(f"the remedy {remedy.name!r} is not fitted; call fit before it is kept")
     if remedy.name not in REMEDIES:

@@ -31,11 +31,20 @@ def repaired(
     name: str | None = None,
     **options: Any,
 ) -> RepairedEncoder | RepairedVectors:
-    """``model`` (or the one of that name) with ``remedy`` (or the one kept in that folder) behind it.
+    """A model with a remedy behind it, which audits like any other.
 
-    ``changes``: ``both``, ``images`` or ``texts``; what the remedy is made for unless given. A remedy that was fitted
-    on another model's vectors is refused.
-    ``options`` go to :func:`equipoise.models.load`.
+    A remedy that was fitted on another model's vectors is refused, and so is one that changes rankings.
+
+    Args:
+        model: a model, or the name of one.
+        remedy: a fitted remedy, or the folder where one is kept.
+        changes: whose vectors are changed, ``both``, ``images`` or ``texts``; what the remedy is made for unless given.
+        name: what results call it; the model's name and the remedy's with a plus between them unless given.
+        **options: go to :func:`equipoise.models.load` where ``model`` is a name.
+
+    Returns:
+        The repaired model, with ``encode_images`` as an encoder has it, or ``image_vectors`` where vectors were
+        computed before.
     """
     from equipoise.models import load as load_model
 

@@ -77,10 +77,17 @@ SCHEMES.add(
 
 
 def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
-    """The model that ``spec`` names, as one of the ``kinds`` (see :mod:`equipoise.models.protocols`).
+    """The model that a name stands for.
 
-    ``options``: ``device`` ("auto", "cpu", "cuda", ...), ``dtype`` ("auto", "float32", "float16", "bfloat16"),
-    ``batch_size``, ``allow_pickle``; captioners also take ``num_beams``, ``max_new_tokens``, ``temperature``.
+    Args:
+        spec: ``scheme:rest``, such as ``hf:<repo or folder>``; ``SCHEMES`` has them all.
+        kind: what it is to be, one of ``KINDS``.
+        **options: ``device`` ("auto", "cpu", "cuda", ...), ``dtype`` ("auto", "float32", "float16", "bfloat16"),
+            ``batch_size``, ``allow_pickle``; captioners also take ``num_beams``, ``max_new_tokens``, ``temperature``,
+            and ``api:`` takes ``size``, ``quality``, ``price`` and the settings of its service.
+
+    Returns:
+        The model, with what the protocol of its kind asks for (see :mod:`equipoise.models.protocols`).
 
     >>> load("tabel:x")
     Traceback (most recent call last):

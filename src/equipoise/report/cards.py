@@ -31,6 +31,13 @@ def model_card(series: Series, verdict: str = "") -> str:
 
     Every number of the index is an excess over chance or a value whose chance level stands in its name, so that the
     hub shows none without its null. The card is about bias alone: paste it into the model's own.
+
+    Args:
+        series: the numbers of one model in one result folder.
+        verdict: a paragraph to stand below the title, such as the ``text`` of a report's verdict; empty for none.
+
+    Returns:
+        The card as Markdown.
     """
     metric = main_metric([series])
     rows = main_rows(series, metric) if metric is not None else pd.DataFrame()

@@ -42,22 +42,29 @@ def write(
     naive: Folders = (),
     tables: Sequence[str | Path] = (),
 ) -> Path:
-    """Write the page ``out`` from ``folders``, and return its path.
-
-    ``folders``: result folders (of ``audit``, ``captions``, ``dataset`` or ``compare``), tables of images, whose
-    pictures are shown, and folders with a ``funnel.csv``, in any order; or a mapping from the name to show to the
-    folder. The table of an audit is found by itself where it was when it was audited, or beside the results.
-    ``truth``: what is expected or known to be true, as a table or CSV file with ``subject, axis, group, log_odds``, or
-    ``world:PRESET``, what was put into a world; the page says which of the two it is.
-    ``before_after``: folders, of these or others: the audit before a remedy, the audit after it, and those after
-    further remedies, to be shown beside it.
-    ``naive``: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
-    gives the names of the models, as in ``folders``.
-    ``tables``: the tables that were audited, where they lie elsewhere by now; any other is refused.
+    """Write a page from result folders.
 
     Beside ``report.html`` lies ``report_files``: every figure as SVG with its data as CSV, ``subjects.csv``, a model
     card for each model and a dataset card for each table in the format of the Hugging Face hub, and ``_files.json``,
     the list of these files: a page that is written again clears those of the page before, and no other.
+
+    Args:
+        folders: result folders (of ``audit``, ``captions``, ``dataset`` or ``compare``), tables of images, whose
+            pictures are shown, and folders with a ``funnel.csv``, in any order; or a mapping from the name to show to
+            the folder. The table of an audit is found by itself where it was when it was audited, or beside the
+            results.
+        out: the file of the page, such as ``report.html``.
+        title: the page's title; its models or folders unless given.
+        truth: what is expected or known to be true, as a table or CSV file with ``subject, axis, group, log_odds``, or
+            ``world:PRESET``, what was put into a world; the page says which of the two it is.
+        before_after: folders, of these or others: the audit before a remedy, the audit after it, and those after
+            further remedies, to be shown beside it.
+        naive: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
+            gives the names of the models, as in ``folders``.
+        tables: the tables that were audited, where they lie elsewhere by now; any other is refused.
+
+    Returns:
+        The path of the page.
     """
     told: dict[str, Any] = {"title": title, "truth": truth, "before_after": before_after, "naive": naive}
     return write_and_tell(folders, out, tables=tables, **told)[0]
@@ -98,9 +105,16 @@ def verdict_of(
     before_after: Sequence[str | Path] | None = None,
     naive: Folders = (),
 ) -> BiasVerdict:
-    """The verdict that :func:`write` puts on the page, for a terminal: ``text`` is its paragraph.
+    """The verdict that :func:`write` puts on the page, for a terminal; nothing is written.
 
-    The arguments are those of :func:`write`; nothing is written.
+    Args:
+        folders: result folders and others, or a mapping from the name to show to the folder, as in :func:`write`.
+        truth: a table, a CSV file or ``world:PRESET``, as in :func:`write`.
+        before_after: folders of the audits before a remedy, after it, and after further ones.
+        naive: folders of audits on a natural pool, or a mapping from the names of the models.
+
+    Returns:
+        The verdict, whose ``text`` is its paragraph.
     """
     told: dict[str, Any] = {"truth": truth, "before_after": before_after, "naive": naive}
     return _gathered(folders, verdict_alone=True, **told)[1].verdict

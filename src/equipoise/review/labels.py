@@ -33,7 +33,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "'")
 
 
 def labels_frame(store: ReviewStore, *, skipped: bool = False) -> pd.DataFrame:
-    """One row per answer, with the columns :data:`COLUMNS`; ``skipped`` adds a row without answer per skipped item."""
+    """One row per answer.
+
+    Args:
+        store: the review.
+        skipped: add a row without question and answer for every item that somebody skipped, or said nothing of.
+
+    Returns:
+        A frame with the columns ``COLUMNS``; ``answer`` is text, and JSON where a question takes several.
+    """
     sheet = sheet_of(store)
     rows = store.rows(
         "SELECT items.pictures, done.annotator, answers.question, answers.answer, items.name, answers.picture, "
@@ -177,9 +185,17 @@ def _listed(text: str) -> Any:
 
 
 def majority(labels: pd.DataFrame, question: str, *, unsure: str = "", least: int = 1) -> pd.DataFrame:
-    """What most people say, one row per item and image: ``item``, ``image_id``, ``answer``, ``share``, ``n``.
+    """What most people say of each item and image.
 
-    A tie, or fewer than ``least`` answers, is no answer; "unsure" is counted, and is no answer if it wins.
+    Args:
+        labels: one row per answer, as :func:`labels_frame` gives them.
+        question: the name of the question that counts.
+        unsure: the answer of people who cannot tell; it is counted, and is no answer if it wins.
+        least: fewer answers than this are no answer, and neither is a tie.
+
+    Returns:
+        One row per item and image, with ``item``, ``image_id``, ``answer`` (``None`` for no answer), ``share`` (of the
+        commonest answer) and ``n``.
 
     >>> labels = pd.DataFrame({"item": ["a"] * 3, "image_id": ["a"] * 3, "annotator": [*"xyz"], "question": ["q"] * 3,
     ...                      "answer": ["yes", "yes", "no"]})
@@ -197,11 +213,17 @@ def majority(labels: pd.DataFrame, question: str, *, unsure: str = "", least: in
 
 
 def accepted_items(store: ReviewStore, question: str = "") -> pd.Series[Any]:
-    """Whether people would let each item stay, by its name: what thresholds are learned from.
+    """Whether people would let each item stay: what thresholds are learned from.
 
-    ``question``: the one that counts; the first that says which answers are accepted, unless given. Items on which
-    people are split, or no more of them are sure than unsure, are left out, as by :func:`majority`. Where each image is
-    asked about, an item stays if all its images do; one that is rejected is enough against it.
+    Items on which people are split, or no more of them are sure than unsure, are left out, as by :func:`majority`.
+    Where each image is asked about, an item stays if all its images do; one that is rejected is enough against it.
+
+    Args:
+        store: the review.
+        question: the name of the one that counts; the first that says which answers are accepted, unless given.
+
+    Returns:
+        True or false by the item's name.
     """
     return _stays(store, _accepting(sheet_of(store), question), "item")
 
@@ -243,10 +265,19 @@ def _stays(store: ReviewStore, asked: Question, by: str) -> pd.Series[Any]:
 
 
 def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str | Path | None = None) -> Table:
-    """The table, read with a layer of what people perceive: each axis that a question asks about.
+    """Write a layer of what people perceive: each axis that a question asks about.
 
     Where most people agree, the axis and ``label_source`` (``annotator``) are replaced; where they are unsure or split,
     or nobody has looked, the table keeps what it says. Each axis is decided by itself.
+
+    Args:
+        store: the review.
+        table: the table that was looked at, or another that holds the same images.
+        least: fewer answers than this about an image decide nothing.
+        path: the folder of the layer; ``people`` among the table's layers unless given.
+
+    Returns:
+        The table, read with the layer.
     """
     sheet = sheet_of(store)
     labels = labels_frame(store)

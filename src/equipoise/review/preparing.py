@@ -79,7 +79,18 @@ def prepare(
 ) -> ReviewStore:
     """The review of ``table`` in the folder ``out``: made now, or the one that was made there with the same settings.
 
-    A folder with answers is never replaced, also not with ``overwrite``.
+    Args:
+        table: the images, with every column that the questionnaire names.
+        sheet: what is asked.
+        out: the folder; a review of another table, or with other questions or settings, is refused there.
+        settings: how many items are looked at, and by how many people; unless given, all, by one each, and a fifth by
+            everybody.
+        gold: right answers, by question, of items or images by their id; a set may go by its ``set_id`` where only one
+            subject has it.
+        overwrite: make the review anew, whatever the folder holds; one with answers is never replaced, nor a table.
+
+    Returns:
+        The review, open.
     """
     chosen = settings or ReviewSettings()
     folder = Path(out)

@@ -239,14 +239,32 @@ def preset_names() -> list[str]:
 
 
 def preset(name: str, *, axis: str = "", trait: str = "") -> Questionnaire:
-    """A questionnaire of the package, about the ``axis`` or ``trait`` that it leaves open."""
+    """A questionnaire of the package.
+
+    Args:
+        name: one of those that ``preset_names`` lists, such as ``counterfactual-set``.
+        axis: the axis that it asks about, such as ``gender``, where it leaves that open.
+        trait: the trait that it asks about, such as ``competent``, where it leaves that open.
+
+    Returns:
+        The questionnaire, with nothing left open but answers that a table's column gives.
+    """
     if name not in preset_names():
         raise UnknownNameError("questionnaire", name, preset_names())
     return read_questionnaire(str(_presets() / f"{name}.toml"), axis=axis, trait=trait)
 
 
 def read_questionnaire(path: str, *, axis: str = "", trait: str = "") -> Questionnaire:
-    """The questionnaire in a TOML file; ``{axis}``, ``{axis in words}`` and ``{trait}`` in it are filled in."""
+    """The questionnaire in a TOML file.
+
+    Args:
+        path: the file.
+        axis: what ``{axis}`` and ``{axis in words}`` in it stand for, such as ``gender``.
+        trait: what ``{trait}`` in it stands for, such as ``competent``.
+
+    Returns:
+        The questionnaire, filled in; one that leaves open what is not given is refused.
+    """
     data = toml_of(path)
     for name, value, example in (("axis", axis, "gender"), ("trait", trait, "competent")):
         if f"{{{name}" not in str(data):

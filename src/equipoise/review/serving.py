@@ -37,9 +37,13 @@ def serve(
     behind: Sequence[str] = (),
     started: Callable[[int, str], None] = lambda port, token: None,
 ) -> None:
-    """Serve a review until it is interrupted; ``started`` is told the port and the organiser's token.
+    """Serve a review until it is interrupted.
 
-    ``behind``: further names under which a proxy on this machine hands requests on.
+    Args:
+        store: the review; it is closed at the end.
+        port: of this machine alone; 0 is any that is free.
+        behind: further names under which a proxy on this machine hands requests on, such as ``review.example.org``.
+        started: told the port and the organiser's token, just before requests are answered.
     """
     folder = store.path.parent
     with locked(folder / ".serving", what=f"the review in {folder}"), listening(port) as listener:

@@ -193,12 +193,27 @@ def fit(
     readers: int = 1,
     **settings: Any,
 ) -> Trained:
-    """Train ``task`` (one of :data:`TASKS`, by name or made) on ``table``, from the model ``init``, into ``out``.
+    """Train a task on a table into a folder that ``hf:<folder>`` opens.
 
-    ``mixture`` gives further tables their share of every batch; ``options`` are those of the task; ``settings`` are
-    fields of :class:`TrainSettings`: ``steps`` or ``epochs``, ``batch``, ``rate``, ``seed``, ``val_share``,
-    ``patience``, ... A run that was stopped goes on with the same call, to the same weights; a finished one is given
-    back. ``readers`` threads prepare batches ahead.
+    A run that was stopped goes on with the same call, to the same weights; a finished one is given back.
+
+    Args:
+        task: one of :data:`TASKS`, by name or made.
+        table: the main table, open or its folder; rows that a filter dropped are not used.
+        out: the folder of the run.
+        init: the model to start from, as ``hf:<repo or folder>`` or ``mini:<part>``.
+        layers: further layers to read ``table`` with.
+        mixture: further tables and their share of every batch; the shares are together below 1.
+        options: those of the task; looked at only where ``task`` is a name.
+        device: where the model is trained, such as ``cuda``; ``auto`` is a GPU where there is one.
+        overwrite: train anew where ``out`` holds something other than this training.
+        quiet: show no progress.
+        readers: so many threads prepare batches ahead; 0 for none.
+        **settings: fields of :class:`TrainSettings`, such as ``steps`` or ``epochs``, ``batch``, ``rate``, ``seed``,
+            ``val_share`` and ``patience``.
+
+    Returns:
+        The folder, the steps taken, the losses, and the subjects that were learnt from.
     """
     how = TrainSettings().having(settings)
     training = prepared_training(

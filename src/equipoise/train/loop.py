@@ -48,10 +48,23 @@ def run(
     validation: Validation | None = None,
     after: Callable[[int], None] | None = None,
 ) -> Course:
-    """Train ``model`` in place: ``loss(model, step)`` gives the loss of a step's batch.
+    """Train ``model`` in place; a run that was stopped goes on from its checkpoint.
 
-    ``folder`` holds the checkpoint; a run that was stopped goes on from it. ``seed`` makes what a model draws by itself
-    (dropout) depend on the step alone as well. ``after`` is told the number of steps done, after each.
+    Args:
+        model: a torch module; the parameters that require a gradient are trained.
+        loss: ``loss(model, step)`` gives the loss of a step's batch, or this process's part of it.
+        schedule: steps, rates, and how often a checkpoint is written.
+        folder: holds the checkpoint.
+        say: told the loss and the speed every 50 steps; ``None`` for silence.
+        stop_at: return once so many steps are done, as a run that is stopped: with the weights of the last step, not
+            their average or the best.
+        seed: makes what a model draws by itself (dropout) depend on the step alone as well.
+        processes: those that train together; this one alone, on the processor, unless given.
+        validation: how the model is judged while it learns, and when that ends the training; not at all unless given.
+        after: told the number of steps done, after each.
+
+    Returns:
+        The loss of every step and of every validation, with those before a stop.
     """
     import torch
 

@@ -54,7 +54,18 @@ for _name, _module, _summary, _citation in (
 
 
 def export(name: str, table: Exportable, out: str | os.PathLike[str], **options: Any) -> Path:
-    """Write ``table`` to ``out`` by the export ``name`` and return what was written; ``options`` are its own."""
+    """Write a table in a form that other tools open.
+
+    Args:
+        name: of the export, one of ``EXPORTS``.
+        table: opened with the layers that are to be joined.
+        out: the new file or folder; for the export ``card`` also a folder, which gets a ``README.md``.
+        **options: the export's own, such as ``rows`` (``"kept"``, what no filter dropped, or ``"all"``) and, but for
+            ``csv``, those of the dataset card (``title``, ``licence``, ...).
+
+    Returns:
+        The file or folder that was written.
+    """
     writer = EXPORTS.load(name)
     known = _options(writer)
     for option in options:

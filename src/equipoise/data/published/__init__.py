@@ -142,9 +142,19 @@ def models_named(given: Iterable[str]) -> list[str]:
 
 
 def published_cell(name: str, table: str, row: str, column: str) -> dict[str, Any]:
-    """Columns for a results row or a table of a study: ``published``, its ``sd``, where it stands, and the doubt.
+    """Columns for a results row or a table of a study, from one cell of a paper.
 
     A cell that the paper does not have is refused: a study that names one has a slip of the pen in it.
+
+    Args:
+        name: of the paper, one of ``PAPERS``.
+        table: as the paper's CSV file has it, such as ``T2.2`` for Table 2.2 or ``3.1`` for a section.
+        row: as that file has it, such as the name of a model.
+        column: as that file has it, often of several parts with a slash between them.
+
+    Returns:
+        The value (``published``), its standard deviation (``published_sd``, NaN where the paper gives none), where it
+        stands (``published_at``), and what is doubtful about it in words (``doubt``, which may be empty).
 
     >>> published_cell("lic", "T2.2", "NIC", "gender / LIC_M / LSTM")["published_at"]
     'LIC, Table 2.2, NIC, gender / LIC_M / LSTM'
@@ -177,6 +187,10 @@ def add_published(rows: Iterable[MutableMapping[str, Any]], values: PublishedVal
 
     Papers give rates in points; a results table holds shares of 1, but for LIC, which is in points there too.
 
+    Args:
+        rows: of a results table, changed in place; those of one ``group``, ``subject`` or ``pool`` are left alone.
+        values: what the paper reports, as :func:`published_values` gives it.
+
     >>> rows = [{"model": "nic_st10", "metric": "error", "group": None, "subject": None, "pool": None}]
     >>> add_published(rows, published_values("lic", "gender"))
     >>> round(rows[0]["published"], 3)
@@ -194,10 +208,16 @@ def add_published(rows: Iterable[MutableMapping[str, Any]], values: PublishedVal
 
 
 def published_values(name: str, axis: str, *, training_words: bool = False) -> PublishedValues:
-    """The published values of captioning models called ``name`` on ``axis``; an axis that the paper has not is empty.
+    """What a paper reports of captioning models on one axis.
 
-    BA stands among them only with ``training_words``: the papers chose its words from the training captions, and over
-    other words it is another number.
+    Args:
+        name: of the paper, one of ``CAPTION_PAPERS``.
+        axis: told by how it begins (``gender``, ``skin`` or ``race``); one that the paper has not gives no values.
+        training_words: whether BA stands among them; the papers chose its words from the training captions, and over
+            other words it is another number.
+
+    Returns:
+        The values by model and metric as they are printed, with the paper's citation.
 
     >>> published_values("lic", "gender").of("nic", "lic_m")
     (43.2, 1.5)

@@ -324,7 +324,15 @@ _add("scores-csv", "The same as scores.", module="scores", harms=_NONE, kind="sc
 
 
 def read(name: str, path: str | os.PathLike[str], **options: Any) -> Iterator[Row | Rejected]:
-    """The rows of the dataset at ``path``, by the reader ``name``; ``options`` are the reader's own.
+    """The rows of a dataset.
+
+    Args:
+        name: of the reader, one of ``READERS``.
+        path: the file or folder of the dataset.
+        **options: the reader's own, as :func:`about` tells them.
+
+    Returns:
+        The rows one by one, and a ``Rejected`` with the reason in place of each that cannot be used.
 
     >>> next(read("coco", "/no/such/folder"))
     Traceback (most recent call last):
@@ -338,7 +346,15 @@ def read(name: str, path: str | os.PathLike[str], **options: Any) -> Iterator[Ro
 
 
 def shape_of(name: str, path: str | os.PathLike[str], **options: Any) -> ReaderShape:
-    """The kind, axes and further columns of the table that these rows make.
+    """The shape of the table that the rows of a dataset make.
+
+    Args:
+        name: of the reader, one of ``READERS``.
+        path: the file or folder of the dataset, looked at only where the data alone tells its columns.
+        **options: the reader's own, as for :func:`read`.
+
+    Returns:
+        The kind, axes and further columns of the table.
 
     >>> shape_of("pata", ".").columns["positive"]
     'json'

@@ -53,6 +53,16 @@ def revise_all(
 
     An empty caption, one whose image is not there and one whose image cannot be read stay as they are and are counted.
     No image at all, or more unreadable ones than ``how.max_broken``, is an InputError.
+
+    Args:
+        reviser: an open model of kind ``reviser``.
+        rows: the captions, each with the id of its image.
+        pictures: a table of images, or the files by image id.
+        how: how the reviser is asked, on the local engine alone; what it has said before is not asked again.
+        seed: which words the reviser does not see, where it hides some.
+
+    Returns:
+        The captions in the order of ``rows``, with counts of what was revised, changed and left as it was.
     """
     chosen = how or Asking()
     known = _there(pictures)
@@ -99,9 +109,24 @@ def apply_into(
     overwrite: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Revised:
-    """:func:`revise_all` into the folder ``out``: ``captions.json``, ``.jsonl`` or ``.csv``, and ``run.json``.
+    """:func:`revise_all` into a folder: a file of captions, and ``run.json``.
 
     A run that was killed is started again by the same call and ends with the same bytes: finished captions are kept.
+
+    Args:
+        out: the folder; revised captions that it holds are replaced.
+        reviser: an open model of kind ``reviser``.
+        rows: the captions, each with the id of its image; their other fields are written with them.
+        pictures: a table of images, or the files by image id.
+        kind: the ending of ``captions``, ``.json`` (COCO results), ``.jsonl``, ``.csv`` or ``.tsv``.
+        source: where the captions come from, for ``run.json``.
+        seed: which words the reviser does not see, where it hides some.
+        asking: how the reviser is asked, on the local engine alone.
+        overwrite: take a folder that holds something else too; one with a table is refused all the same.
+        say: told which images could not be read, once all is written.
+
+    Returns:
+        What was written, as ``revise_all`` gives it.
     """
     texts = json.dumps([[row.image_id, row.caption] for row in rows], ensure_ascii=True).encode()
     of = {"captions": source, "sha256": hashlib.sha256(texts).hexdigest(), "reviser": reviser.key}

@@ -81,11 +81,25 @@ def fit_reviser(
     quiet: bool = False,
     **settings: Any,
 ) -> Trained:
-    """Train the reviser ``init`` on ``pairs`` into ``out``, which opens as ``hf:<out>`` with kind ``reviser``.
+    """Train a reviser on pairs of captions and the pictures that they are of.
 
-    ``pictures`` is a table of images or files by image id; pairs whose picture is not there are left out, and if none
-    is left that is an InputError. ``options`` are those of the task ``dcg``, ``settings`` those of training. A stopped
-    run goes on with the same call.
+    A stopped run goes on with the same call.
+
+    Args:
+        pairs: biased captions and their originals by image id, as :func:`pairs_in` reads them.
+        pictures: a table of images, or the files by image id; pairs whose picture is not there are left out, and if
+            none is left that is an InputError.
+        out: the folder of the model, which opens as ``hf:<out>`` with kind ``reviser``; the pairs go to
+            ``<out>-pairs``.
+        init: the reviser to start from, as ``hf:<repo or folder>`` or ``mini:dcg``.
+        options: those of the task ``dcg``, such as ``share``, the share of words that are hidden.
+        device: where it is trained, such as ``cuda``; ``auto`` is a GPU where there is one.
+        overwrite: train anew where ``out`` holds something other than this training.
+        quiet: show no progress.
+        **settings: fields of :class:`~equipoise.train.settings.TrainSettings`, such as ``steps`` and ``batch``.
+
+    Returns:
+        The folder, the steps taken and the losses.
     """
     table, layers = _table(pairs, pictures, beside(out, "pairs"))
     return fit(

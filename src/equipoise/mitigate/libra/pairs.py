@@ -77,9 +77,16 @@ def sizes(found: Sequence[int], shares: Sequence[int], most: int | None) -> list
 
 
 def mixed(pairs: Sequence[CaptionPair], mix: str, *, count: int = 0, seed: int = 0) -> list[CaptionPair]:
-    """As many of ``pairs`` as keep the shares of ``mix``, drawn by a hash of the seed and the pair, in their order.
+    """As many of ``pairs`` as keep the shares of ``mix`` exactly.
 
-    At most ``count``, or the paper's count where it is 0 and the mix is the paper's.
+    Args:
+        pairs: those to draw from, of any kind.
+        mix: shares of swap, fill and merged, such as ``1:2:1``.
+        count: at most so many; 0 is the paper's count where the mix is the paper's, and no limit for others.
+        seed: which pairs are drawn, by a hash of it and the pair.
+
+    Returns:
+        The pairs that were drawn, in the order of ``pairs``.
     """
     by_kind = [[pair for pair in pairs if pair.kind == kind] for kind in KINDS]
     wanted = sizes([len(some) for some in by_kind], mix_of(mix), count or MIXES.get(mix))

@@ -112,10 +112,19 @@ def synthesise(
     device: str = "",
     say: Say = lambda _: None,
 ) -> Synthesis:
-    """Pairs of captions and biased versions of them; ``images`` says of which image each caption is.
+    """Pairs of captions and biased versions of them.
 
-    ``filler`` is a :class:`~equipoise.models.protocols.Filler`; without it the words come from the captions.
-    ``device`` is where a classifier that is a text encoder runs.
+    Args:
+        captions: texts; those that name exactly one group of the lexicon are used.
+        images: the id of the image that each caption is of; no caption is judged by a classifier that was trained on
+            captions of its image.
+        settings: how words are replaced, fillings judged and kinds of pairs mixed; its ``filler`` is not looked at.
+        filler: a :class:`~equipoise.models.protocols.Filler`; without it the words come from the captions.
+        device: where a classifier that is a text encoder runs; the processor unless given.
+        say: told how many captions name one group, and how many were filled.
+
+    Returns:
+        The pairs of the mix, all that passed the filters, and how many of everything there were.
     """
     how = settings or SynthesisSettings()
     lexicon = Lexicon.load(how.lexicon)
@@ -372,7 +381,21 @@ def synthesise_into(
     say: Callable[[str], None] = lambda _: None,
     overwrite: bool = False,
 ) -> Synthesis:
-    """:func:`synthesise` into the folder ``out``: ``pairs.jsonl``, and counts and settings in ``run.json``."""
+    """:func:`synthesise` into a folder: ``pairs.jsonl``, and counts and settings in ``run.json``.
+
+    Args:
+        out: the folder; pairs that it holds are replaced.
+        captions: texts; those that name exactly one group of the lexicon are used.
+        images: the id of the image that each caption is of.
+        settings: how words are replaced, by which filler, and how fillings are judged and kinds of pairs mixed.
+        source: where the captions come from, for ``run.json``.
+        device: where the filler and a classifier that is a text encoder run; refused where neither does.
+        say: told how many captions name one group, and how many were filled.
+        overwrite: take a folder that holds something else too; one with a table is refused all the same.
+
+    Returns:
+        What ``synthesise`` gives; no pairs at all are an InputError.
+    """
     how = settings or SynthesisSettings()
     if device and how.filler == "captions" and not how.classifier.startswith("bert"):
         raise InputError(

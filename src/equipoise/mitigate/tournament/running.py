@@ -92,10 +92,25 @@ def tournament(
     say: Say = lambda _: None,
     overwrite: bool = False,
 ) -> Tournament:
-    """Run a tournament of ``remedies`` for ``model`` on the counterfactual sets of ``table`` into the folder ``out``.
+    """Run a tournament of ``remedies`` for ``model`` into the folder ``out``.
 
-    ``natural`` is a pool of natural images of the same subjects; ``checkpoints`` are repaired models, as ``hf:DIR``.
-    ``device`` is where these and what data remedies train run; ``model`` is where it is.
+    Args:
+        model: the model to repair, open; data remedies train it further, where its name is that of a checkpoint.
+        table: images in counterfactual sets, of about ten subjects or more.
+        out: the folder; a run that was killed there goes on with the contender it was at.
+        remedies: ``all``, or names such as ``leace`` or ``data:sub-sampling``, and folders of fitted remedies.
+        natural: a pool of natural images of the same subjects, from which data remedies learn; ``all`` leaves those out
+            where they cannot take part, and says why.
+        checkpoints: repaired models, as ``hf:DIR``.
+        settings: the axis, the prompt, how subjects are parted, and what a strength may cost.
+        asking: how models are asked; what the cache knows is not encoded again.
+        device: where ``checkpoints`` and what data remedies train run; ``model`` is where it is.
+        say: told who takes part or is left out, and what was found of each contender.
+        overwrite: take a folder that holds something else too, such as a tournament of another model; one with a table
+            is refused all the same.
+
+    Returns:
+        The rows of the table, what they say in sentences, and the three parts of the subjects.
     """
     how = settings or TournamentSettings()
     if how.axis not in table.axes and how.axis not in table.columns:

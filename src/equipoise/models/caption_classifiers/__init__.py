@@ -121,7 +121,16 @@ class _LstmReader:
 
 
 def classifier(name: str | CaptionClassifier, **options: Any) -> CaptionClassifier:
-    """A classifier by name: ``fast``, ``lstm``, ``bert:NAME`` or ``bert-frozen:NAME``.
+    """A classifier of captions by its name.
+
+    Args:
+        name: ``fast``, ``lstm``, ``bert:NAME`` or ``bert-frozen:NAME`` (``bert-base-uncased`` where there is no NAME);
+            or a classifier, which is given back.
+        **options: settings of ``lstm`` (:class:`~equipoise.models.caption_classifiers.lstm.LstmSettings`), or
+            ``device`` and ``rate`` of the other two; ``fast`` has none.
+
+    Returns:
+        The classifier, not yet trained.
 
     >>> classifier("fast").approximate, classifier("bert-frozen:my-encoder").id
     (True, 'bert-frozen:my-encoder')

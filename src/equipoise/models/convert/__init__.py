@@ -30,9 +30,20 @@ CONVERTERS: dict[str, Callable[..., Path]] = {
 
 
 def converted(form: str, source: str | Path, target: str | Path, *, overwrite: bool = False, **options: Any) -> Path:
-    """The folder that the converter ``form`` makes of ``source``; says which option it lacks or does not take.
+    """Convert a checkpoint; an option that the converter lacks or does not take is refused by name.
 
-    It appears whole or not at all, and takes the place of nothing but an earlier conversion of the same file.
+    The folder appears whole or not at all, and takes the place of nothing but an earlier conversion of the same file
+    with the same options.
+
+    Args:
+        form: the converter, one of ``CONVERTERS``.
+        source: the checkpoint's file (of ``debias-clip``, that of its tokens).
+        target: the folder to make.
+        overwrite: allow a folder that holds anything but a table; what another run left there is removed.
+        **options: the converter's own, such as ``tokenizer``.
+
+    Returns:
+        The folder, which ``hf:<folder>`` loads.
 
     >>> converted("alip", "alip.pt", "out")
     Traceback (most recent call last):

@@ -25,9 +25,18 @@ def clipcap(
 ) -> Path:
     """ClipCap (Mokady et al., 2021) with its mapper of any form: two layers, one layer, or a transformer.
 
-    ``clip`` is the CLIP whose image vectors it was trained on (``openai/clip-vit-base-patch32`` for the published
-    ones), ``gpt2`` the GPT-2 whose settings and tokenizer it has; each a folder or a repository. ``normalize``: whether
-    image vectors are brought to unit length first, by default only for the transformer mapper.
+    Args:
+        source: the checkpoint's file.
+        target: the folder to write.
+        clip: the CLIP whose image vectors it was trained on (``openai/clip-vit-base-patch32`` for the published
+            ones), a folder or a repository.
+        gpt2: the GPT-2 whose settings and tokenizer it has, a folder or a repository; where the checkpoint holds the
+            mapper alone, its weights are used as well.
+        normalize: whether image vectors are brought to unit length first, by default only for the transformer mapper.
+        allow_pickle: read ``source`` and the weights of ``clip`` and ``gpt2`` even from pickles.
+
+    Returns:
+        The folder.
     """
     from safetensors.torch import save_file
 

@@ -132,6 +132,16 @@ def slip(
 
     The image encoder is timm's, so the pooler hands the class token on unchanged (identity weights, no activation).
     The self-supervised head is left out: it is not used to encode.
+
+    Args:
+        source: the checkpoint's file.
+        target: the folder to write.
+        tokenizer: CLIP's, as a folder, a repository, or the published merges (``bpe_simple_vocab_16e6.txt.gz``).
+        vision_heads: attention heads of the image encoder; by default those of the published widths (384, 768, 1024).
+        allow_pickle: read ``source`` even if it is a pickle.
+
+    Returns:
+        The folder.
     """
     return _timm_clip(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, vision_heads)
 
@@ -142,6 +152,15 @@ def laclip(source: str | Path, target: str | Path, *, tokenizer: str | Path, all
 
     The models of CC3M, CC12M and RedCaps have timm's image encoder with norms of queries and keys, which no class of
     ``transformers`` has: their folder is of the form ``laclip``. Those of LAION-400M are OpenCLIP's and become a CLIP.
+
+    Args:
+        source: the checkpoint's file.
+        target: the folder to write.
+        tokenizer: CLIP's, as for :func:`slip`.
+        allow_pickle: read ``source`` even if it is a pickle.
+
+    Returns:
+        The folder.
     """
     state = state_of(source, allow_pickle=allow_pickle)
     if "visual.conv1.weight" in state:
@@ -151,7 +170,17 @@ def laclip(source: str | Path, target: str | Path, *, tokenizer: str | Path, all
 
 @in_a_sentence
 def alip(source: str | Path, target: str | Path, *, tokenizer: str | Path, allow_pickle: bool = False) -> Path:
-    """ALIP (Yang et al., ICCV 2023): OpenCLIP's layout with plain GELU, as a stock CLIP."""
+    """ALIP (Yang et al., ICCV 2023): OpenCLIP's layout with plain GELU, as a stock CLIP.
+
+    Args:
+        source: the checkpoint's file.
+        target: the folder to write.
+        tokenizer: CLIP's, as for :func:`slip`.
+        allow_pickle: read ``source`` even if it is a pickle.
+
+    Returns:
+        The folder.
+    """
     return _openai_layout(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, "gelu")
 
 
@@ -166,17 +195,35 @@ def openai_clip(
 ) -> Path:
     """Any ViT CLIP in OpenAI's key layout, such as NegCLIP, as a stock CLIP.
 
-    ``hidden_act``: "quick_gelu" for what was trained from OpenAI's weights, "gelu" for most of OpenCLIP's own.
+    Args:
+        source: the checkpoint's file.
+        target: the folder to write.
+        tokenizer: CLIP's, as for :func:`slip`.
+        hidden_act: "quick_gelu" for what was trained from OpenAI's weights, "gelu" for most of OpenCLIP's own.
+        allow_pickle: read ``source`` even if it is a pickle.
+
+    Returns:
+        The folder.
     """
     return _openai_layout(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, hidden_act)
 
 
 @in_a_sentence
 def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, allow_pickle: bool = False) -> Path:
-    """DebiasCLIP (Berg et al., AACL 2022): the published learned tokens (n, width) and the CLIP they were learned on.
+    """DebiasCLIP (Berg et al., AACL 2022): a CLIP with the published learned tokens before its texts.
 
-    ``clip`` is a folder or a repository, ``openai/clip-vit-base-patch16`` for the released tokens. Texts are cut so
-    that the end token still fits behind the learned ones; the published code reads another token there.
+    Texts are cut so that the end token still fits behind the learned ones; the published code reads another token
+    there.
+
+    Args:
+        tokens: the file of the learned tokens (n, width), its one tensor.
+        target: the folder to write.
+        clip: the CLIP that they were learned on, a folder or a repository; ``openai/clip-vit-base-patch16`` for the
+            released tokens.
+        allow_pickle: read ``tokens`` and ``clip`` even from pickles.
+
+    Returns:
+        The folder.
     """
     from equipoise.models.hf.checkpoint import image_processor, stock_model
     from equipoise.models.hf.checkpoint import tokenizer as tokenizer_of

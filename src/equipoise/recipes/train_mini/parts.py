@@ -146,13 +146,22 @@ def train(
     before: Path | None = None,
     steps: int | None = None,
 ) -> None:
-    """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``.
+    """Train a miniature; a run that was stopped goes on from its checkpoint.
 
-    ``strength`` makes the part's world lean more or less than it does. ``edition`` is that of the autoencoder, the
-    second, which ships, unless given; a generator is of the edition of the autoencoder in the folder ``vae``, and
-    those that go on from ``diffusion`` take it from the folder ``start``; with the folder ``before``, the miniatures of
-    another edition, they also take over what they had learnt there. Without these they take the package's own. A part
-    that starts from itself learns on, for as many ``steps`` as given.
+    Args:
+        name: of the part, one of ``PARTS``.
+        folder: of checkpoints.
+        target: the folder of the finished model.
+        say: is told the lines of progress.
+        stop_at: stop after so many steps, as if killed then; no model is saved.
+        strength: makes the part's world lean more or less than it does.
+        edition: that of the autoencoder (part ``vae`` alone); the second, which ships, unless given.
+        vae: the folder of the autoencoder of a generator, which is of its edition; the package's own unless given.
+        start: the folder of the model that a generator or the ``detector`` goes on from: the part itself, which then
+            learns on, or ``diffusion``, with which the other generators begin (the package's own unless given).
+        before: the folder of the miniatures of another edition; generators that go on from ``diffusion`` also take over
+            what they had learnt there.
+        steps: how many steps a part learns on for; only with ``start``.
     """
     from equipoise.recipes.train_mini.editions import edition as known
     from equipoise.world import preset

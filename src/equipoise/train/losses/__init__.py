@@ -143,9 +143,15 @@ class LabelLoss(Protocol):
 
 
 def row_losses(batch: LabelBatch, logits: Any, *, gamma: float = 0.0) -> Any:
-    """(n,) the loss of each row: the cross-entropy of every head, averaged over the heads whose labels are known.
+    """The loss of each row: the cross-entropy of every head, averaged over the heads whose labels are known.
 
-    With ``gamma``, what is right with probability p counts (1 - p)^gamma times as much (focal loss).
+    Args:
+        batch: which heads there are, and what is true of each row; its own logits are not looked at.
+        logits: (n, k) one output per label.
+        gamma: what is right with probability p counts (1 - p)^gamma times as much (focal loss); 0 for all alike.
+
+    Returns:
+        (n,) losses; 0 where no label is known.
 
     >>> import torch
     >>> heads = (Head("gender", ("f", "m"), 0, False),)

@@ -59,7 +59,15 @@ def existing(path: str | os.PathLike[str]) -> Path:
 
 
 def files_of(path: str | os.PathLike[str], *patterns: str) -> list[Path]:
-    """``path`` itself if it is a file, else the files in that folder that fit a pattern, sorted."""
+    """The files of a dataset that is one file, or a folder of files.
+
+    Args:
+        path: the file or folder.
+        *patterns: which files of a folder are meant, as in ``"*.csv"``; each that fits one of them is.
+
+    Returns:
+        The file itself, or the files of the folder, sorted; a folder without any is an InputError.
+    """
     start = existing(path)
     if start.is_file():
         return [start]
@@ -125,10 +133,18 @@ def plain_lines(path: Path) -> Iterator[tuple[int, str | Rejected]]:
 def csv_records(
     path: Path, required: Sequence[str] = (), *, delimiter: str = ",", header: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
-    """The records of a CSV file by column name; ``required`` columns must be there.
+    """The records of a CSV file by column name.
 
-    ``header`` names the columns of a file that has no first line of names. A record with another number of fields
-    than there are columns is rejected, never shifted.
+    A record with another number of fields than there are columns is rejected, never shifted.
+
+    Args:
+        path: of the file.
+        required: columns that must be among those that the first line names.
+        delimiter: what stands between fields; where it is a tab, quotes have no meaning.
+        header: names the columns of a file that has no first line of names; ``required`` is not looked at then.
+
+    Returns:
+        Where each record stands and its fields, or why it is rejected, one by one.
     """
     lines = _Lines(path)
     # Tab-separated files of this kind hold stray quotes in captions, and no quoting
