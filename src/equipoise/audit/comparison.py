@@ -29,17 +29,25 @@ _RESULTS = "results.parquet"
 
 
 def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, overwrite: bool = False) -> Findings:
-    """The differences a - b of every metric that both folders have; ``out``, if given, becomes their folder.
+    """The differences a - b of every metric that both folders have.
 
     Audits of models are paired query by query, audits of captions image by image and LIC split by split, where both
-    have the same images. Rows are named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Where both
-    audits shuffled the same labels, as two audits of one table with one seed do, chance shuffles them alike for both:
-    an image that every query retrieves moves all differences together, so that queries that share a pool are not
-    independent, and two models that do not see the groups may still differ in what luck gives them. Elsewhere the two
-    are exchanged query by query (signs are flipped, chance level 0). What cannot be paired, and every number of other
-    kinds (datasets, filters), is compared as if the two were independent; chance is then the difference of their chance
-    levels, of which the smaller dataset often has the higher. Metrics, pools and axes that only one audit has are
-    listed in the notes.
+    have the same images. Where both audits shuffled the same labels, as two audits of one table with one seed do,
+    chance shuffles them alike for both: an image that every query retrieves moves all differences together, so that
+    queries that share a pool are not independent, and two models that do not see the groups may still differ in what
+    luck gives them. Elsewhere the two are exchanged query by query (signs are flipped, chance level 0). What cannot be
+    paired, and every number of other kinds (datasets, filters), is compared as if the two were independent; chance is
+    then the difference of their chance levels, of which the smaller dataset often has the higher.
+
+    Args:
+        a: the folder of a finished run.
+        b: the folder of another run of the same kind, which is subtracted.
+        out: the folder that the differences are written to, if given; it may hold an earlier comparison of these two.
+        overwrite: replace whatever other run ``out`` holds.
+
+    Returns:
+        A row for each difference, named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Values of
+        paired audits that only one of them has are counted in the notes.
     """
     folders = (Path(a), Path(b))
     for folder in folders:

@@ -96,17 +96,30 @@ def run(
     page: bool = True,
     **unknown: Any,
 ) -> Audit:
-    """Ask ``model`` what ``suite`` asks, over the images of ``table``; write everything to the folder ``out`` if given.
+    """Ask ``model`` what ``suite`` asks, over the images of ``table``, and measure what it answers.
 
-    ``model`` is a spec (``"hf:…"``, ``"table:folder"``), an object with ``encode_images`` and ``encode_texts``, or
-    ``None`` when ``scores`` (a table or file of scores) takes its place; an object's ``name`` is shown, and without a
-    ``key`` that tells it from other models nothing it gives is kept in the cache; ``model_options`` (``device``,
-    ``dtype``, …) go to :func:`equipoise.models.load`, and
-    ``asking`` says how it is asked (:class:`equipoise.engine.Asking`): what the cache knows is not encoded again. The
-    folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, the evidence, from which
-    :func:`measure_again` needs no model, and ``report.html`` unless ``page`` is false. A refused audit leaves nothing
-    behind, except what an encoder spent time on. A folder that holds something else, or the audit of another model,
-    suite or table, is refused unless ``overwrite`` says so.
+    What the cache knows is not encoded again. A refused audit leaves nothing behind, except what an encoder spent time
+    on. A folder that holds something else, or the audit of another model, suite or table, is refused.
+
+    Args:
+        model: a spec (``"hf:…"``, ``"table:folder"``), or an object with ``encode_images`` and ``encode_texts``, or
+            with vectors computed before (``image_vectors``). An object's ``name`` is shown, and without a ``key`` that
+            tells it from other models nothing it gives is kept in the cache. With ``scores``, ``None`` or the name to
+            show.
+        suite: its name, or a suite of your own.
+        table: the images and their labels, as a table or its folder; what a filter dropped is left out.
+        out: the folder, if given, for ``results.parquet``, ``results.json``, ``queries.parquet``, the settings and the
+            evidence, from which :func:`measure_again` needs no model.
+        config: the settings, as they stand; or a mapping of those that differ from the suite's own.
+        scores: a table or file of scores computed before, which takes the place of the model.
+        model_options: what :func:`equipoise.models.load` is told beside a spec (``device``, ``dtype``, …).
+        asking: how the model is asked (:class:`equipoise.engine.Asking`).
+        overwrite: write to such a folder all the same.
+        page: also write ``report.html`` into the folder.
+        **unknown: refused by name, with a hint at what was probably meant.
+
+    Returns:
+        The finished audit.
     """
     _refuse_unknown(unknown)
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
@@ -220,7 +233,16 @@ def _seen(of: Mapping[str, Any], frame: pd.DataFrame, is_remedy: bool) -> str:
 def texts_asked(
     suite: str | Suite, table: str | Path | Table, *, config: AuditConfig | Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Every text that ``suite`` asks over ``table``: what a model behind an API must embed, or score, beforehand."""
+    """Every text that ``suite`` asks over ``table``: what a model behind an API must embed, or score, beforehand.
+
+    Args:
+        suite: its name, or a suite of your own.
+        table: a table of images or its folder; what the suite needs of it (subjects, captions) goes into the texts.
+        config: the settings, as for :func:`run`; prompts of your own are among them.
+
+    Returns:
+        The texts, as the model must read them.
+    """
     chosen: Suite = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
     frame = labels_of(table if isinstance(table, Table) else Table.open(table), chosen.reads, settings.axes)
@@ -238,7 +260,20 @@ def run_captions(
     limit: int = 0,
     sample: int = 0,
 ) -> Audit:
-    """Run a suite that reads captions and needs no model (``captions-tfidf``), over some images or over all."""
+    """Run a suite that reads captions and needs no model (``captions-tfidf``), over some images or over all.
+
+    Args:
+        suite: its name, or a suite of your own; one that asks a model is refused.
+        captions: a COCO file of captions, each with its ``image_id``.
+        out: the folder for the results, if given.
+        config: the settings, as for :func:`run`.
+        overwrite: write to ``out`` even if it holds something else, or the audit of other captions.
+        limit: only the captions of the first so many images; 0 takes all.
+        sample: only those of so many images, drawn by the setting ``seed``; 0 takes all.
+
+    Returns:
+        The finished audit.
+    """
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     if chosen.needs_model:
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
@@ -301,8 +336,15 @@ def measure_again(
 ) -> Audit:
     """Measure an audit's evidence again, with settings changed, without the model.
 
-    The results go to ``out``, or take the place of the audit's own: with other settings only if ``replace`` says so.
-    ``overwrite`` lets them take the place of anything else.
+    Args:
+        folder: that of the audit, with its evidence; an audit of captions reads their file again.
+        config: the settings to change; all others stay as they were in the audit.
+        out: the folder for the results; without one they take the place of the audit's own.
+        replace: let them do so with other settings too.
+        overwrite: let them take the place of anything else that ``out`` holds.
+
+    Returns:
+        The audit with its new results.
     """
     home = Path(folder)
     run = read_audit(home)

@@ -97,10 +97,18 @@ class BiasTest:
 def bias_test(
     failed: Any, groups: Groups, within: Within | Any = None, *, draws: int = 999, seed: int = 0
 ) -> BiasTest | None:
-    """Whether ``failed`` (n,) falls evenly on ``groups``; ``None`` where nothing can be said.
+    """Whether failures fall evenly on groups.
 
-    Nothing can be said where no stratum has both images that failed and images that did not, of two groups: when
-    whole sets go, say, every group loses the same.
+    Args:
+        failed: (n,) which images failed.
+        groups: of the n images; those without a group do not count.
+        within: what labels are exchanged within, or (n,) the stratum of each image; the whole table unless given.
+        draws: how often labels are shuffled, at least 19.
+        seed: which shuffles are drawn, and how ties are broken.
+
+    Returns:
+        The test, or ``None`` where nothing can be said because no stratum has both images that failed and images that
+        did not, of two groups (when whole sets go, say, every group loses the same).
 
     >>> groups = Groups.from_values(["f", "m"] * 40, axis="gender")
     >>> sets = np.repeat(np.arange(40), 2)

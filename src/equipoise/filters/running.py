@@ -69,9 +69,22 @@ def run(
 ) -> FilterRun:
     """Put ``table`` through ``steps`` and write everything to the folder ``out``.
 
-    ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer per step,
-    ``out/remaining/`` what models said. A run that was stopped resumes when called again with the same arguments; with
-    others it is refused unless ``overwrite`` says so. Images that an earlier filter dropped are not looked at again.
+    A run that was stopped resumes when called again with the same arguments; with others it is refused.
+
+    Args:
+        table: images, as a table or its folder; those that an earlier filter dropped are not looked at again.
+        steps: filters in their order, at least one.
+        out: the folder: ``out/layer`` is the layer with all scores and the verdict, ``out/steps/`` has one layer per
+            step, ``out/evidence/`` what models said.
+        models: what filters see with, unless a step names its own.
+        axes: those on which images are counted and bias is tested; the table's unless given.
+        draws: shuffles for each test of bias; more where there are so many tests that none could be significant.
+        seed: what filters draw, and which shuffles.
+        say: told each note on labels and each step that begins.
+        overwrite: begin anew in a folder that holds another run.
+
+    Returns:
+        What the run found, with the table read with its layer.
     """
     opened = as_table(table)
     if not steps:

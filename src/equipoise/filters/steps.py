@@ -55,9 +55,16 @@ class Step:
 
 
 def read_steps(words: str | Iterable[str], settings: Sequence[str] = ()) -> list[Step]:
-    """The steps in ``similarity:ip2p,people``, with changes such as ``similarity.text_least=0.25``.
+    """The steps that words name, with changes to their settings.
 
-    A filter that comes twice is called ``people`` and ``people-2``.
+    Args:
+        words: filters in their order, such as ``similarity:ip2p,people``: separated by commas or in a list, each with a
+            preset after its colon if wanted. A filter that comes twice is called ``people`` and ``people-2``.
+        settings: changes such as ``similarity.text_least=0.25``, their values as in TOML; ``none`` is no value, and
+            what is not TOML is text.
+
+    Returns:
+        The steps, in their order.
 
     >>> [step.label for step in read_steps("people:gab,similarity,people", ["people-2.exactly=1"])]
     ['people', 'similarity', 'people-2']
@@ -112,7 +119,17 @@ def settings_from_toml(path: str | Path) -> tuple[list[Step], dict[str, Any]]:
 def planned(
     table: Table, steps: Sequence[Step], *, reference: Any = None, named: Mapping[str, Any] | None = None
 ) -> str:
-    """What a run would do, in lines for a person; no model is loaded and nothing is written."""
+    """What a run would do, in lines for a person; no model is loaded and nothing is written.
+
+    Args:
+        table: whose images are counted; one that lacks a column which a step needs is refused.
+        steps: what would be done, in this order.
+        reference: what to call the table of real images; ``None`` where they are rows of the table itself.
+        named: by role (``model``, ``faces``, …) what filters would see with; empty names are left out.
+
+    Returns:
+        Lines on the table, on each step with its settings, and on the models.
+    """
     check_columns(table, steps)
     sets = set_numbers(table.to_pandas(["set_id", "subject"], only_kept="keep" in table.columns))
     axes = ", ".join(table.axes) or "none"

@@ -111,11 +111,20 @@ class LearnedThresholds:
 
 
 def learn_thresholds(counts: Mapping[str, Any], accepted: Any, *, folds: int = 5, seed: int = 0) -> LearnedThresholds:
-    """Thresholds on the ``counts`` (axis to (n,) detected images of each set) that agree best with ``accepted`` (n,).
+    """Thresholds on counts of detected images that agree best with what people accepted.
 
     A set passes if every count reaches its threshold. All combinations are tried; among equals, those nearest the
     middle of the plateau that holds the first win, so that noise-free labels give the true threshold or one that acts
     the same.
+
+    Args:
+        counts: by axis, (n,) how many images of each set were detected.
+        accepted: (n,) whether people accepted the set.
+        folds: in how many parts the sets are dealt for the cross-fitted agreement; at most one per set.
+        seed: which sets go into which part.
+
+    Returns:
+        The thresholds, with the agreement of every other choice.
 
     >>> found = learn_thresholds({"gender": [12, 11, 12, 8], "race": [9, 12, 4, 10]}, [True, False, False, False])
     >>> dict(found.thresholds), found.agreement
@@ -153,9 +162,14 @@ def learn_thresholds(counts: Mapping[str, Any], accepted: Any, *, folds: int = 5
 def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
     """How many images of each set were recognised on each axis: what thresholds are learned from.
 
-    ``table`` is read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
-    recognised); one row per set, called as by :func:`equipoise.data.labels.set_names`, and one column per axis.
-    Sets of which no image has a score, because an earlier filter dropped them, have no row.
+    Args:
+        table: read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
+            recognised).
+        axes: those to count on; unless given, all axes of the table that have scores.
+
+    Returns:
+        One row per set and one column per axis. Sets of which no image has a score, because an earlier filter dropped
+        them, have no row. Rows are named as by :func:`equipoise.data.labels.set_names`.
     """
     prefix = "score_detect_"
     known = [name.removeprefix(prefix) for name in table.columns if name.startswith(prefix)]
@@ -175,11 +189,18 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def learned_from_people(table: Table, accepted: pd.Series[Any], axes: Sequence[str] = ()) -> LearnedThresholds:
-    """Thresholds from a review: ``accepted`` says by set, named as in the counts, whether people would let it stay.
+    """Thresholds from a review of the sets of a table.
 
-    ``accepted`` comes from :func:`equipoise.review.labels.accepted_items`; ``table`` as for :func:`recognised_counts`.
-    A ``set_id`` without its subject, as reviews used to keep it, is read where one subject alone has such a set;
-    others are left out and counted (:attr:`LearnedThresholds.ambiguous`).
+    Args:
+        table: as for :func:`recognised_counts`.
+        accepted: by set, named as in the counts, whether people would let it stay, from
+            :func:`equipoise.review.labels.accepted_items`. A ``set_id`` without its subject, as reviews used to keep
+            it, is read where one subject alone has such a set; others are left out and counted
+            (:attr:`LearnedThresholds.ambiguous`).
+        axes: as for :func:`recognised_counts`.
+
+    Returns:
+        The thresholds, learned from the sets that people looked at.
     """
     counts = recognised_counts(table, axes)
     frame = table.to_pandas(["set_id", "subject"])

@@ -84,10 +84,17 @@ def settled_by(config: EditsConfig, editor: Any) -> EditsConfig:
 def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any = None) -> WorkPlan:
     """The plan of all edits of each photograph in ``source`` that shows exactly one person.
 
-    ``source`` has the column ``people`` (see :mod:`equipoise.data.people`); without it only whole photographs can be
-    edited, and each is taken for one of a single person. ``editor``: the generator that will make
-    them, whose own guidance is the default. The rows keep what ``source`` says beside the group, its captions said of
-    the new one; a group is called as ``source`` calls it.
+    The rows keep what ``source`` says beside the group, its captions said of the new one; a group is called as
+    ``source`` calls it.
+
+    Args:
+        source: photographs with the column ``people`` (see :mod:`equipoise.data.people`); without it only whole
+            photographs can be edited, and each is taken for one of a single person.
+        config: to which groups, and how photographs are edited; as in GenSynth unless given.
+        editor: the generator that will make them, whose own guidance is the default.
+
+    Returns:
+        A plan of one task per photograph.
     """
     settings = settled_by(config or EditsConfig(), editor)
     keeps = Kept(source, (settings.axis,), {"people": "json"})

@@ -103,8 +103,15 @@ class InpaintConfig:
 def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan:
     """The plan of ``per_group`` images of each group for each photograph with a person and a caption that names one.
 
-    ``source`` has the columns ``people`` and ``captions``. The rows keep what ``source`` says beside the groups, its
-    captions said of the new ones; a group is called as ``source`` calls it.
+    The rows keep what ``source`` says beside the groups, its captions said of the new ones; a group is called as
+    ``source`` calls it.
+
+    Args:
+        source: photographs with the columns ``people`` and ``captions``.
+        config: as which groups, and how persons are drawn; 30 of each gender unless given.
+
+    Returns:
+        A plan of one task per photograph.
     """
     settings = config or InpaintConfig()
     wording = settings.wording or shipped_wording()

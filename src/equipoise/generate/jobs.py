@@ -39,14 +39,23 @@ def run(
 ) -> Table:
     """Make what ``plan`` says and return the table at ``out``.
 
-    ``generator``: a :class:`~equipoise.models.protocols.Generator` or its name; ``finder``: a detector of faces,
-    objects or outlines, where the plan uses one; ``faces``: a table of faces, for a swap. ``preview_every``: a contact
-    sheet of the latest images in ``_previews`` every so many. ``options`` are those of :func:`equipoise.engine.map`
-    (``engine``, ``workers``, ``resources``, ``progress``, ``max_failures``, ...).
-
     A run that was stopped goes on when it is called again with the same arguments and ends with the same table; of a
     task that was under way nothing is kept. A task that fails is in ``table.errors()`` with the reason; all others
     are not touched by it.
+
+    Args:
+        plan: what is made, by one of the ``plan_...`` functions.
+        out: the folder of the new table.
+        generator: a :class:`~equipoise.models.protocols.Generator` or its name, where the plan needs one.
+        finder: a detector of faces, objects or outlines, or its name, where the plan uses one.
+        faces: for a swap, the table of faces that it was planned with.
+        tasks_per_shard: what is lost at most when a run is killed (of tasks that are made together, so many calls).
+        preview_every: draw a contact sheet of the latest images in ``_previews`` every so many; 0 draws none.
+        **options: those of :func:`equipoise.engine.map` (``engine``, ``workers``, ``resources``, ``progress``,
+            ``max_failures``, ...).
+
+    Returns:
+        The table of made images.
     """
     from equipoise import engine
 
@@ -179,6 +188,15 @@ def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces
 
     A service (a generator with the attribute ``price``: US dollars per image, or ``None`` where it is not known) is
     never asked for an image: its ``price`` and ``per_minute`` (images per minute) say what they say.
+
+    Args:
+        plan: what would be made.
+        generator: as for :func:`run`.
+        finder: as for :func:`run`.
+        faces: as for :func:`run`.
+
+    Returns:
+        Time, disk space and money for all images; ``None`` for what could not be measured.
     """
     same = {name: getattr(plan, name) for name in ("kind", "n_tasks", "n_images", "examples", "each")}
     told = functools.partial(Cost, **same, left_out=dict(plan.left_out))

@@ -61,9 +61,14 @@ class MaskConfig:
 def plan_mask(source: Table, config: MaskConfig | None = None) -> WorkPlan:
     """The plan of one masked copy of every image that shows what is to be masked.
 
-    ``source`` has the column ``people`` for persons, crowds among them, and ``object_boxes`` (JSON: a list of
-    ``{name, box, mask}``) for objects, unless a detector finds these. An image in which it finds nothing is in the
-    errors of the new table.
+    Args:
+        source: images with the column ``people`` for persons, crowds among them, and ``object_boxes`` (JSON: a list of
+            ``{name, box, mask}``) for objects, unless a detector finds these. An image in which it finds nothing is in
+            the errors of the new table.
+        config: what is masked, and by which outline; persons by their boxes unless given.
+
+    Returns:
+        A plan of one task per image.
     """
     settings = config or MaskConfig()
     columns = ["image_id", *_columns(settings)]

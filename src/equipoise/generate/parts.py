@@ -56,9 +56,15 @@ class PartsConfig:
 def plan_parts(source: Table, config: PartsConfig | None = None) -> WorkPlan:
     """The plan of one image for each photograph with a caption and a person with boxes of body parts.
 
-    ``source`` has the columns ``people`` (with ``parts``) and ``captions``. Each new row has all that its photograph's
-    row says. A photograph of the pictogram world is spoken of in the world's grammar, with every group of the person
-    named.
+    Each new row has all that its photograph's row says. A photograph of the pictogram world is spoken of in the world's
+    grammar, with every group of the person named.
+
+    Args:
+        source: photographs with the columns ``people`` (with ``parts``) and ``captions``.
+        config: how a body part is drawn anew; from the first caption, inside its outline, unless given.
+
+    Returns:
+        A plan of one task per photograph.
     """
     settings = config or PartsConfig()
     keeps = Kept(source, made={"drawn_mask": "json"})

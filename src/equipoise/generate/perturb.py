@@ -49,8 +49,14 @@ class PerturbConfig:
 def plan_perturb(source: Table, config: PerturbConfig | None = None) -> WorkPlan:
     """The plan of one perturbed copy of every image, with all its columns.
 
-    Where the column ``people`` outlines persons, they stay sharp and all else is blurred; an image without an outline
-    is blurred as a whole, and its column ``perturbation`` says so.
+    Args:
+        source: images. Where the column ``people`` outlines persons, they stay sharp and all else is blurred; an image
+            without an outline is blurred as a whole, and its column ``perturbation`` says so. To black out objects it
+            needs ``object_boxes``.
+        config: how strongly the surroundings are changed; a weak blur alone unless given.
+
+    Returns:
+        A plan of one task per image.
     """
     settings = config or PerturbConfig()
     if settings.objects and "object_boxes" not in source.columns:

@@ -130,10 +130,18 @@ def plan_scenes(
     embed: Embed | None = None,
     rewrite: Rewrite | None = None,
 ) -> WorkPlan:
-    """The plan of ``per_cell`` pictures of each group for each activity (by id; default: the benchmark's 37).
+    """The plan of ``per_cell`` pictures of each group for each activity.
 
-    ``embed``: sentence embeddings for the choice of settings; ``rewrite``: a language model that writes prompts out,
-    see :mod:`equipoise.generate.rewriting`. Both run now, so that the plan is fixed before the first picture.
+    Both functions run now, so that the plan is fixed before the first picture.
+
+    Args:
+        chosen: activities by id; the benchmark's 37 unless given.
+        config: how many pictures, of which of E1, E2, U1 and U2.
+        embed: sentence embeddings for the choice of settings; TF-IDF of the words without.
+        rewrite: a language model that writes prompts out, see :mod:`equipoise.generate.rewriting`.
+
+    Returns:
+        A plan of one task per picture.
 
     >>> plan = plan_scenes(["drinking_beer"], ScenesConfig(per_cell=2))
     >>> plan.n_images
@@ -147,7 +155,15 @@ def plan_scenes(
 
 
 def plan_world_scenes(world: Any, chosen: Sequence[str] = (), config: ScenesConfig | None = None) -> WorkPlan:
-    """The same of the activities of the pictogram ``world``, in its words; settings are its people and places.
+    """The same of the activities of the pictogram world, in its words; settings are its people and places.
+
+    Args:
+        world: the settings of the world, such as a preset's.
+        chosen: activities by name; all of the world's unless given.
+        config: as for :func:`plan_scenes`; prefix and clusters do not matter.
+
+    Returns:
+        A plan of one task per picture.
 
     >>> from equipoise.world import preset
     >>> plan = plan_world_scenes(preset("fair"), ["playing_drum"], ScenesConfig(per_cell=1))

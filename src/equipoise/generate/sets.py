@@ -79,6 +79,13 @@ def set_preset(name: str, **changes: Any) -> SetsConfig:
 def plan_sets(captions: Iterable[CaptionSet], config: SetsConfig | None = None) -> WorkPlan:
     """The plan of ``config.candidates`` image sets for each set of captions.
 
+    Args:
+        captions: sets of captions, each with a ``set_id`` of its own; the first caption leads its set.
+        config: how many candidates, and how they are drawn.
+
+    Returns:
+        A plan of one task per image set.
+
     >>> from equipoise.text.templates import caption_preset
     >>> preset = caption_preset("race-gender").having(subjects=["doctor"], prefixes=["A photo of"])
     >>> plan = plan_sets(preset.sets(), SetsConfig(candidates=2))
@@ -187,10 +194,19 @@ def world_sets(
     seed: int = 0,
     place: bool = True,
 ) -> list[CaptionSet]:
-    """Caption sets in the words of the pictogram world, ``n`` a subject, for the generators that were trained on it.
+    """Caption sets in the words of the pictogram world, for the generators that were trained on it.
 
-    ``place=False`` takes captions that name the person and no place, as the prompts of SocialCounterfactuals do: what
-    is behind the person is then the seed's doing.
+    Args:
+        config: the settings of the world, such as a preset's; they say which groups there are.
+        subjects: occupations, or others of the world's subjects; all occupations unless given.
+        axes: whose groups are combined in each set.
+        n: how many sets per subject.
+        seed: which people, places and things the scenes show that are captioned.
+        place: whether captions may name a place. Without, they name the person alone, as the prompts of
+            SocialCounterfactuals do: what is behind the person is then the seed's doing.
+
+    Returns:
+        The sets, subject by subject.
 
     >>> from equipoise.world import preset
     >>> one = world_sets(preset("fair"), ["nurse"])[0]

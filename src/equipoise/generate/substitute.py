@@ -56,8 +56,15 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Wo
     """The plan of one generated image for each image (or caption) that D(alpha) replaces.
 
     The draw is that of :func:`equipoise.data.mixing.substitute` with the same seed, so what it will choose is made.
-    An image that has no caption stops it, for it could not be replaced. The rows keep what the source says of its
-    image, all its captions among it, but for where things are: nothing of the picture is left.
+    The rows keep what the source says of its image, all its captions among it, but for where things are: nothing of the
+    picture is left.
+
+    Args:
+        source: real images with ``captions`` or ``caption``; one without stops it, for it could not be replaced.
+        config: which share is replaced, and how images are generated; the whole unless given.
+
+    Returns:
+        A plan of one task per generated image.
     """
     settings = config or SubstituteConfig()
     keeps = Kept(source, anew=True)
@@ -171,9 +178,17 @@ def contaminated(
 ) -> dict[float, Table]:
     """D(alpha) for each alpha: a table in ``out``/D<alpha> with its manifest of replaced images beside it.
 
-    ``generated`` is what the plan of :func:`plan_substitute` made with the same seed, or several such parts (of 0, none
-    is needed). An image whose generation
-    failed (``generated.errors()``) stays real; the manifest lists such images as ``not_generated``.
+    Args:
+        real: the images of which shares are replaced; what a filter dropped is left out.
+        generated: what the plan of :func:`plan_substitute` made with the same seed, or several such parts (of 0, none
+            is needed). An image whose generation failed (``generated.errors()``) stays real; the manifest lists such
+            images as ``not_generated``.
+        alphas: the shares, from 0 to 1.
+        out: the folder of all of them.
+        seed: which images are drawn, as in the plan.
+
+    Returns:
+        The table of each alpha.
     """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)

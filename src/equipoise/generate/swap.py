@@ -52,7 +52,16 @@ class SwapConfig:
 
 
 def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> WorkPlan:
-    """The plan of one image per target group for each photograph with a face; ``faces`` is a table of face images."""
+    """The plan of one image per target group for each photograph with a face.
+
+    Args:
+        source: photographs with the column ``people`` (boxes of a face or head), unless a detector finds the faces.
+        faces: a table of face images with the axis, or of whole pictures whose ``people`` have such boxes.
+        config: whose faces come in, and how they are fitted; every group of ``faces`` unless given.
+
+    Returns:
+        A plan of one task per photograph.
+    """
     settings = config or SwapConfig()
     by_group = _faces_by_group(faces, settings)
     called = names_in(source, settings.axis, by_group)

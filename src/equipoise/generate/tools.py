@@ -34,9 +34,16 @@ def contact_sheet(
     side: int = 144,
     marked: Sequence[bool] = (),
 ) -> Image.Image:
-    """The images of ``tiles`` (label, image), each fitted into a square of ``side`` pixels.
+    """Images in a grid, each with its label under it.
 
-    ``columns``: by default as many as make the sheet a little wider than high. ``marked``: which get a red frame.
+    Args:
+        tiles: label and image of each, at least one; of a label three lines are shown.
+        columns: by default as many as make the sheet a little wider than high.
+        side: of the square, in pixels, into which each image is fitted.
+        marked: for each tile whether it gets a red frame; those beyond its end get none.
+
+    Returns:
+        The sheet, an RGB image.
 
     >>> contact_sheet([("a", Image.new("RGB", (64, 64)))] * 12).size
     (596, 565)

@@ -39,13 +39,25 @@ def check_pool(
     seed: int = 0,
     asking: engine.Asking | None = None,
 ) -> EditCheck:
-    """:func:`~equipoise.generate.verify.verify_edits` of one pool: the edits, those a filter kept (``only_kept``),
-    face swaps, or the originals themselves (``images=source``).
+    """:func:`~equipoise.generate.verify.verify_edits` of one pool, from tables.
 
-    ``images`` has the axis, and ``source_id`` unless it is the source; ``source`` has the captions, which are said of
-    each image's group; ``reference`` is the pool of real images, from which the sources are left out. ``prompts``: a
-    text for each group, by default "a photo of a woman" and the like. Images without a label, or without a caption
-    that can be said of their group, are left out. ``asking`` says how the encoder is asked.
+    Images without a label, or without a caption that can be said of their group, are left out.
+
+    Args:
+        images: the pool, with the axis, and ``source_id`` unless it is the source: the edits, those a filter kept, face
+            swaps, or the originals themselves (``images=source``).
+        source: has the captions, which are said of each image's group.
+        reference: real images among which each is looked for; the sources are left out.
+        encoder: what reads images and texts.
+        axis: the axis of the groups.
+        prompts: a text for each group, by default "a photo of a woman" and the like.
+        only_kept: leave out the images that a filter dropped.
+        pool: what the result calls the pool.
+        seed: which sources the bootstrap draws.
+        asking: how the encoder is asked.
+
+    Returns:
+        Accuracy, and recall at 1, 5 and 10 as far as the reference is large enough.
     """
     texts = _captions(source)
     groups, sources, said, vectors = [], [], [], []
@@ -127,8 +139,18 @@ def recognised(
 ) -> Recognised:
     """Whether images show the group of their label: the share for which its prompt is nearer than every other.
 
-    The first half of :func:`check_pool`, which needs neither captions nor other photographs. ``prompts``: a text for
-    each group, by default "a photo of a woman" and the like. Images of one source count together in the interval.
+    The first half of :func:`check_pool`, which needs neither captions nor other photographs.
+
+    Args:
+        images: a table with the axis; images without a label are left out, and those of one ``source_id`` count
+            together in the interval.
+        encoder: what reads images and texts.
+        axis: the axis of the groups, of which there must be two or more.
+        prompts: a text for each group, by default "a photo of a woman" and the like.
+        asking: how the encoder is asked.
+
+    Returns:
+        The share that is recognised, tested against the share of the commonest group.
     """
     pairs = [(row, vector) for row, vector in _embedded(images, encoder, axis, False, asking) if row[axis] is not None]
     groups = [str(row[axis]) for row, _ in pairs]
@@ -223,9 +245,20 @@ def verify_edits(
 ) -> EditCheck:
     """Check the images of one pool.
 
-    ``images`` (n, d): unit vectors; ``groups``: what each should show; ``prompts``: a unit vector for each group ("a
-    photo of a woman"); ``captions``: for each image the (m, d) unit vectors of its captions, said of its group;
-    ``reference`` (N, d): the other images of the pool; ``sources``: the photograph each was made from.
+    Args:
+        images: (n, d) unit vectors.
+        groups: (n,) what each should show.
+        prompts: a unit vector for each group ("a photo of a woman").
+        captions: for each image the (m, d) unit vectors of its captions, said of its group; at least one each.
+        reference: (N, d) unit vectors of the other images of the pool.
+        sources: (n,) the photograph each was made from; each image is its own unless given.
+        ks: the K of recall, each from 1 to N + 1.
+        pool: what the result calls the pool.
+        seed: which sources the bootstrap draws.
+        n_boot: how many draws the intervals rest on; with none, or of fewer than five sources, they are infinite.
+
+    Returns:
+        Accuracy and recall at each K, with intervals and chance levels.
 
     >>> e = np.eye(3)
     >>> made = verify_edits(e[:2], ["f", "m"], {"f": e[0], "m": e[1]}, [e[:1], e[2:]], e[2:], ks=[1], n_boot=0)

@@ -46,7 +46,15 @@ def known_captions(frame: pd.DataFrame) -> list[list[str]]:
 
 
 def captions_of(ids: Sequence[str], known: Sequence[Sequence[str]], suite: str) -> Captions:
-    """The ``known`` captions of the images ``ids`` as queries.
+    """The captions of some images as queries.
+
+    Args:
+        ids: the image ids, by which the captions are named.
+        known: the captions of each image, as :func:`known_captions` gives them; empty for an image without any.
+        suite: who asks, for the error where no image has a caption.
+
+    Returns:
+        All captions, image by image.
 
     >>> captions = captions_of(["a", "b"], [["x", "y"], ["z"]], "example")
     >>> captions.texts, captions.image.tolist(), captions.names

@@ -61,9 +61,17 @@ def read_image_labels(
     One of three shapes. Long: ``image_id, label, score`` (without ``score``: the image has the label). Lists: a column
     ``objects`` or ``labels`` (or ``column``) with a list, or text with semicolons, and optionally ``scores``, a list as
     long; of a label that an image lists several times the highest score counts. Wide: one column of numbers per label.
-    Groups are in columns named by ``axes``, or given as labels ``axis:group``, of which the highest counts (none on a
-    tie, or where all are 0 in a file of 0 and 1). Rows that give one image two groups are refused.
-    ``need_labels=False`` reads groups alone.
+    Rows that give one image two groups are refused.
+
+    Args:
+        path: the file, or the folder of the table.
+        axes: the columns that hold groups. A group may also be given as a label ``axis:group``, of which the highest
+            counts (none on a tie, or where all are 0 in a file of 0 and 1).
+        need_labels: refuse a file without labels; otherwise groups alone will do.
+        column: the column of lists, if it is called otherwise.
+
+    Returns:
+        What the file says of each image.
     """
     rows = _rows(Path(path))
     labels = ImageLabels(str(path), scores={image: {} for image, _ in rows})
@@ -272,9 +280,18 @@ def read_classifier_inputs(
     column: str = "",
     threshold: float = 0.5,
 ) -> ClassifierInputs:
-    """Read predictions and labels and keep what both have; what falls out is told in the notes.
+    """Read predictions and labels and keep what both have.
 
-    A label is predicted where its score is at least ``threshold``; one that is not listed for an image is not.
+    Args:
+        predictions: what the classifier says, in a shape of :func:`read_image_labels`; it may say groups too.
+        labels: what is true, in the same shapes: 0 or 1 for each label, and groups.
+        axes: the columns that hold groups, all of which must be there; unless given, whichever of the table's own and
+            the usual ones are. An axis with fewer than two groups is left out.
+        column: the column of ``labels`` that holds lists of labels, if it is not ``objects`` or ``labels``.
+        threshold: a label is predicted where its score is at least this; one that is not listed for an image is not.
+
+    Returns:
+        Truth and predictions on the images and labels that both have; what falls out is told in the notes.
     """
     known = axes_of(labels, axes)
     shown = read_image_labels(labels, known, column=column)

@@ -98,12 +98,27 @@ def audit_classifier(
     settings: ClassifierSettings | None = None,
     overwrite: bool = False,
 ) -> ClassifierAudit:
-    """Measure ``predictions`` of a multi-label classifier against ``labels``; write everything to ``out`` if given.
+    """Measure ``predictions`` of a multi-label classifier against ``labels``.
 
-    For the shapes of files see :func:`equipoise.audit.classify.inputs.read_image_labels`; ``labels`` may be a table of
-    images with ``objects``. ``masked`` are predictions of the group on images whose person is masked, ``inpainted`` on
-    images of which one body part was redrawn (``image_id``, or ``source_id``, names the original). ``pair`` are the two
-    groups of the ratio, first over second; of an axis of two groups the larger comes first unless given.
+    For the shapes of files see :func:`equipoise.audit.classify.inputs.read_image_labels`.
+
+    Args:
+        predictions: what the classifier says of the images: scores or labels, and groups if it predicts them.
+        labels: what is true of the images: labels and groups; it may be a table of images with ``objects``.
+        out: the folder for the results, the table of labels and the report, if given.
+        masked: predictions of the group on images whose person is masked.
+        inpainted: predictions of the group on images of which one body part was redrawn; ``image_id``, or
+            ``source_id``, names the original.
+        axes: the columns that hold groups; unless given, those of the table and the usual ones (gender, race, …).
+        pair: the two groups of the ratio, first over second; of an axis of two groups the larger comes first unless
+            given, and an axis of more has no ratio without it.
+        column: the column of ``labels`` that holds lists of labels, if it is not ``objects`` or ``labels``.
+        name: what the classifier is called; the name of the file of predictions unless given.
+        settings: how predictions are measured.
+        overwrite: replace whatever other run ``out`` holds.
+
+    Returns:
+        The numbers, and what is known of each label; what could not be measured is in the notes.
     """
     chosen = settings or ClassifierSettings()
     if out is not None:

@@ -67,10 +67,22 @@ def caption_map(
     vectors: NDArray[np.float64] | None = None,
     seed: int = 0,
 ) -> pd.DataFrame | None:
-    """Coordinates of each image's neutral text: ``image_id x y cluster group``; a part of them if there are many.
+    """Coordinates of each image's neutral text.
 
-    TF-IDF, or the ``vectors`` (n, d) of a text encoder, the 50 main directions, then t-SNE. For looking at: distances
-    between clusters mean nothing. ``None`` where the texts have only one word: they are one point.
+    TF-IDF, or the vectors of a text encoder, the 50 main directions, then t-SNE. For looking at: distances between
+    clusters mean nothing.
+
+    Args:
+        texts: (n,) the neutral text of each image.
+        image_ids: (n,) whose text it is.
+        clusters: (n,) the number of its cluster.
+        groups: (n,) the group of the image.
+        vectors: (n, d) of the texts, by an encoder, in place of TF-IDF.
+        seed: which part is drawn where there are many, and where t-SNE begins.
+
+    Returns:
+        One row per image, or of a part of them if there are many, with ``image_id x y cluster group``; ``None`` where
+        the texts have only one word, for they are one point.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -139,19 +151,32 @@ def audit_dataset(
     limit: int = 0,
     sample: int = 0,
 ) -> DatasetAudit:
-    """Run every analysis on ``source``, a table's folder or a file of captions; write everything to ``out`` if given.
+    """Run every analysis on ``source``.
 
-    A file of captions is COCO JSON, JSONL, CSV, TSV or plain lines; ``id_column`` and ``caption_column`` name columns
-    that are called otherwise. ``layers`` of a table are joined; ``limit`` and ``sample`` take only some images.
+    A folder that holds something else, or the audit of another dataset, is refused.
 
-    ``features`` and ``masked_features`` are tables of embeddings of the images and of the same images with the person
-    masked; with them the group is also guessed from images. ``encoder``, a model or its name, takes the place of
-    ``features``: it is asked about the images of the table, as ``asking`` says. ``text_encoder``, a model of sentences
-    or its name, takes the place of words in the clusters of captions (GenSynth: RoBERTa).
+    Args:
+        source: a table's folder, or a file of captions (COCO JSON, JSONL, CSV, TSV or plain lines).
+        out: the folder, if given, for ``results.parquet`` and ``results.json``, the settings, and for each axis
+            ``counts``, ``leanings``, ``clusters``, ``activities`` and ``map`` as CSV, and the map of captions as SVG.
+        axes: the columns that hold groups, as for :func:`read_dataset`.
+        lexicon: what makes captions neutral, and reads its axis from them where no column has it.
+        features: a table of embeddings of the images, from which the group is then guessed too.
+        masked_features: the same of these images with the person masked.
+        encoder: a model or its name, which is asked about the images of the table; it takes the place of ``features``.
+        text_encoder: a model of sentences or its name, which takes the place of words in the clusters of captions
+            (GenSynth: RoBERTa).
+        asking: how the encoder is asked.
+        settings: how the analyses are done.
+        overwrite: write to such a folder all the same.
+        id_column: the column of a file that names the image, if it is called otherwise than usual.
+        caption_column: the same for captions.
+        layers: those of a table that are joined, by name.
+        limit: only the first so many images; 0 takes all.
+        sample: only so many, drawn by the seed of the settings, sets of a table whole; 0 takes all.
 
-    The folder holds ``results.parquet`` and ``results.json``, the settings, and for each axis ``counts``, ``leanings``,
-    ``clusters``, ``activities`` and ``map`` as CSV, and the map of captions as SVG. A folder that holds something else,
-    or another dataset, is refused unless ``overwrite`` says so.
+    Returns:
+        What was found, on every axis that has two groups.
     """
     chosen = settings or DatasetSettings()
     if out is not None:

@@ -81,12 +81,21 @@ def read_dataset(
     sample: int = 0,
     seed: int = 0,
 ) -> Dataset:
-    """The dataset in ``source``: a table's folder, or a file of captions (COCO JSON, JSONL, CSV, TSV, plain lines).
+    """The dataset in ``source``, with groups on some axes.
 
-    ``axes``: the columns that hold groups, unless given all that the table names. The axis of ``lexicon`` is read
-    from the captions where no column has it; ``gender=sex`` reads the axis gender from the column sex. ``columns``
-    names the columns of a file that are called otherwise than usual. ``layers`` of a table are joined; ``limit`` and
-    ``sample`` take only some images.
+    Args:
+        source: a table's folder, or a file of captions (COCO JSON, JSONL, CSV, TSV, plain lines).
+        axes: the columns that hold groups; ``gender=sex`` reads the axis gender from the column sex. Unless given, all
+            that the table names, or else the axis of the lexicon.
+        lexicon: what makes captions neutral; its axis is read from the captions where no column has it.
+        columns: the columns of a file that are called otherwise than usual.
+        layers: those of a table that are joined, by name; ``["all"]`` joins all beside it.
+        limit: only the first so many images; 0 takes all.
+        sample: only so many, drawn, sets of a table whole; 0 takes all.
+        seed: which images ``sample`` draws.
+
+    Returns:
+        The images with their captions and groups; its notes say what is undefined.
     """
     words = Lexicon.load(lexicon)
     path = Path(source)

@@ -167,9 +167,14 @@ class _Originals:
 
 
 def rank_sum(scores: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> Floats:
-    """(j,) the weighted sum of ranks of each candidate, 1 the highest score; ties share their average rank.
+    """The weighted sum of the ranks of each candidate over several scores.
 
-    A missing score (NaN) ranks last.
+    Args:
+        scores: by name, (j,) the score of each candidate, higher is better; a missing one (NaN) ranks last.
+        weights: by name, what the ranks of a score are multiplied with; 1 where nothing is said.
+
+    Returns:
+        (j,) sums of ranks, of which 1 is the highest score; ties share their average rank, so the least sum is best.
 
     >>> rank_sum({"prompt": [0.30, 0.28, 0.25], "objects": [0.5, 1, 0.8], "colour": [0.2, 0.1, 0.4]}).tolist()
     [6.0, 6.0, 6.0]

@@ -27,10 +27,17 @@ _GALLERY = 8192
 
 
 def nearest(queries: Any, gallery: Any, k: int) -> Ints:
-    """(q, min(k, N)) the nearest of ``gallery`` (N, d) to each of ``queries`` (q, d), by Euclidean distance.
+    """The nearest vectors of a gallery to each query, by Euclidean distance.
 
-    Nearest first; of two at the same distance the one with the lower number. Distances are compared by float32
-    products, as |g|^2 / 2 - q.g: for unit vectors the order of cosines.
+    Distances are compared by float32 products, as |g|^2 / 2 - q.g: for unit vectors the order of cosines.
+
+    Args:
+        queries: (q, d) finite vectors.
+        gallery: (N, d) finite vectors; a query that is among them is its own neighbour.
+        k: how many neighbours, at least 1.
+
+    Returns:
+        (q, min(k, N)) row numbers in the gallery, nearest first; of two at the same distance the lower one.
 
     >>> nearest([[0.0, 0.0]], [[3.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 2).tolist()
     [[1, 2]]
