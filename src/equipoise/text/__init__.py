@@ -18,6 +18,14 @@ __all__ = ["LEXICONS", "Lexicon", "Match", "label", "label_image", "mask", "neut
 def label(text: str, *, lexicon: str | Path | Lexicon = DEFAULT, compat: str | None = None) -> str | None:
     """The one group that ``text`` speaks of, or ``None``.
 
+    Args:
+        text: a caption, or any other text.
+        lexicon: whose words tell the groups; a :class:`Lexicon`, a name in :data:`LEXICONS`, or a TOML file's path.
+        compat: ``gensynth``, ``lic`` or ``dba`` to read words exactly as that published code does.
+
+    Returns:
+        The name of the group; ``None`` where the text speaks of none or of several.
+
     >>> label("A girl with a kite"), label("A kite")
     ('female', None)
     """
@@ -29,6 +37,14 @@ def label_image(
 ) -> str | None:
     """The one group that all captions of an image together speak of, or ``None``.
 
+    Args:
+        captions: all captions of the one image.
+        lexicon: whose words tell the groups; a :class:`Lexicon`, a name in :data:`LEXICONS`, or a TOML file's path.
+        compat: ``gensynth``, ``lic`` or ``dba`` to read words exactly as that published code does.
+
+    Returns:
+        The name of the group; ``None`` where the captions speak of none, or of several, be it in a single caption.
+
     >>> label_image(["A girl with a kite", "A child on a beach"])
     'female'
     """
@@ -39,6 +55,15 @@ def neutralise(
     text: str, *, agree: bool = False, lexicon: str | Path | Lexicon = DEFAULT, compat: str | None = None
 ) -> str:
     """``text`` without saying who.
+
+    Args:
+        text: a caption, or any other text.
+        agree: whether verbs follow a subject that became "they"; refused together with ``compat``.
+        lexicon: whose words are rewritten; a :class:`Lexicon`, a name in :data:`LEXICONS`, or a TOML file's path.
+        compat: ``gensynth``, ``lic`` or ``dba`` to write exactly what that published code does, all in lower case.
+
+    Returns:
+        The text with each word of a group replaced by the word for anyone, and "a" or "an" before it made to fit.
 
     >>> neutralise("He waves to his sister")
     'They waves to their sibling'
@@ -52,6 +77,15 @@ def swap(
     text: str, to: str | None = None, *, lexicon: str | Path | Lexicon = DEFAULT, compat: str | None = None
 ) -> str:
     """``text`` said of group ``to``, or with two groups exchanged.
+
+    Args:
+        text: a caption, or any other text.
+        to: the group to speak of; ``None`` only with a lexicon of two groups, which are then exchanged.
+        lexicon: whose words are rewritten; a :class:`Lexicon`, a name in :data:`LEXICONS`, or a TOML file's path.
+        compat: ``gensynth``, ``lic`` or ``dba`` to write exactly what that published code does, all in lower case.
+
+    Returns:
+        The rewritten text, in which a word without a counterpart stays as it is.
 
     >>> swap("The groom kisses his bride", to="female")
     'The bride kisses her bride'
@@ -67,6 +101,15 @@ def mask(
     compat: str | None = None,
 ) -> str:
     """``text`` with the words that say who replaced by ``token``.
+
+    Args:
+        text: a caption, or any other text.
+        token: what is put in for each word; ``None`` for the axis, as in ``<gender>``, or for the mask of ``compat``.
+        lexicon: whose words are masked; a :class:`Lexicon`, a name in :data:`LEXICONS`, or a TOML file's path.
+        compat: ``gensynth``, ``lic`` or ``dba`` to write exactly what that published code does, all in lower case.
+
+    Returns:
+        The text with every word of any group masked.
 
     >>> mask("The queen's hat", token="[MASK]")
     "The [MASK]'s hat"

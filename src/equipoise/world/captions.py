@@ -66,9 +66,17 @@ class Described(Protocol):
 def captions(
     scene: Described, n: int = 5, style: str = "natural", *, naming: Sequence[str] = (), person: int = 0
 ) -> list[str]:
-    """``n`` paraphrases of what the picture shows (what the record says, where there is label noise).
+    """Paraphrases of what the picture shows (what the record says, where there is label noise).
 
-    ``naming``: axes on which they name the group of ``person`` whatever the style.
+    Args:
+        scene: what is described; its seed alone decides which paraphrases it gets.
+        n: how many; more of them begin with the same ones.
+        style: which groups are named, ``natural``, ``neutral``, ``gendered`` or ``full``; see the top of the module.
+        naming: axes on which they name the group of ``person`` whatever the style.
+        person: 0 for the worker, or the one who they say does the activity; 1 for the other.
+
+    Returns:
+        The captions; details are left out of one that would have more than 18 words.
 
     >>> from equipoise.world import preset, sample
     >>> scene = sample(preset("fair"), 4, seed=3)[3]
@@ -243,7 +251,14 @@ def neutral_prompt(subject: str) -> str:
 
 
 def prompts(axis: str, config: WorldConfig | None = None) -> dict[str, str]:
-    """For each group of an axis (or each ``occupation``, ``activity``, ``scene``, ``object``) a prompt that names it.
+    """Prompts that name a group of an axis, or an occupation, an activity, a place or a thing.
+
+    Args:
+        axis: ``gender``, ``skin_tone`` or ``age``, or ``occupation``, ``activity``, ``scene`` or ``object``.
+        config: the world whose groups are named, in its words for a gender; the fair one unless given.
+
+    Returns:
+        A prompt for each group that occurs, or for each name of that kind.
 
     >>> prompts("gender")["female"], prompts("skin_tone")["dark"], prompts("scene")["beach"]
     ('a photo of a woman', 'a photo of a person with dark skin', 'a photo of a person at the beach')

@@ -46,7 +46,14 @@ class Truth:
 
 
 def render(scene: Scene, size: int = 64) -> Pixels:
-    """The picture, (size, size, 3) uint8.
+    """The picture of a scene as an array.
+
+    Args:
+        scene: what is drawn.
+        size: pixels per side, 16 to 2048.
+
+    Returns:
+        The picture, (size, size, 3) uint8.
 
     >>> from equipoise.world import sample, preset
     >>> render(sample(preset("fair"), 1)[0], 64).shape
@@ -56,7 +63,15 @@ def render(scene: Scene, size: int = 64) -> Pixels:
 
 
 def render_image(scene: Scene, size: int = 64) -> Image.Image:
-    """The picture as an RGB image."""
+    """The picture of a scene as an image.
+
+    Args:
+        scene: what is drawn.
+        size: pixels per side, 16 to 2048.
+
+    Returns:
+        The picture in RGB.
+    """
     canvas = _background(scene.scene, scene.variant, scene.mirrored, size).copy()
     for _, part, left, top in _parts(scene, size):
         canvas.paste(part.image, (left, top), part.image)
@@ -65,13 +80,29 @@ def render_image(scene: Scene, size: int = 64) -> Image.Image:
 
 
 def render_batch(scenes: Iterable[Scene], size: int = 64) -> Pixels:
-    """The pictures, (n, size, size, 3) uint8."""
+    """The pictures of many scenes as one array.
+
+    Args:
+        scenes: what is drawn; may be none.
+        size: pixels per side, 16 to 2048.
+
+    Returns:
+        The pictures, (n, size, size, 3) uint8.
+    """
     pictures = [render(scene, size) for scene in scenes]
     return np.stack(pictures) if pictures else np.zeros((0, size, size, 3), dtype=np.uint8)
 
 
 def what_is_where(scene: Scene, size: int = 64) -> Truth:
-    """The masks of people and things."""
+    """The masks of people and things in the picture of a scene.
+
+    Args:
+        scene: what the picture shows.
+        size: pixels per side of the picture.
+
+    Returns:
+        Masks (size, size) of each person, of each thing, and of the sign for unsafe content where there is one.
+    """
     touched: dict[Owner, Image.Image] = {}
     for owner, part, left, top in _parts(scene, size):
         if owner not in touched:
@@ -87,9 +118,16 @@ def what_is_where(scene: Scene, size: int = 64) -> Truth:
 
 
 def body_parts(scene: Scene, size: int = 64) -> tuple[dict[str, list[float]], ...]:
-    """The boxes ``[x, y, width, height]`` of each person's ``head``, ``near_hand`` and ``far_hand``.
+    """The boxes of each person's ``head``, ``near_hand`` and ``far_hand``.
 
-    A hand that holds something is where the hand is, whatever covers it. A part that lies outside has no box.
+    A hand that holds something is where the hand is, whatever covers it.
+
+    Args:
+        scene: what the picture shows.
+        size: pixels per side of the picture.
+
+    Returns:
+        For each person the boxes ``[x, y, width, height]`` in pixels by part. A part that lies outside has no box.
 
     >>> from equipoise.world import sample, preset
     >>> sorted(body_parts(sample(preset("fair"), 1)[0])[0])

@@ -90,7 +90,16 @@ class SceneArrays(Sequence[Scene]):
 
 
 def sample(config: WorldConfig, n: int, seed: int = 0, *, start: int = 0) -> SceneArrays:
-    """``n`` scenes of a world. Picture i depends on ``seed`` and i alone: a longer sample begins with a shorter one.
+    """Scenes of a world. Picture i depends on ``seed`` and i alone: a longer sample begins with a shorter one.
+
+    Args:
+        config: the world.
+        n: how many scenes, 0 or more.
+        seed: which sample is drawn.
+        start: the number i of the first scene, for a part of a sample.
+
+    Returns:
+        Scenes ``start`` to ``start + n - 1`` of the sample.
 
     >>> from equipoise.world import preset
     >>> scenes = sample(preset("biased"), 1000, seed=1)
@@ -110,6 +119,15 @@ def draw(
     bystander: bool | None = None,
 ) -> SceneArrays:
     """The scenes with these seeds; ``subject`` and ``bystander`` fix what would be drawn otherwise.
+
+    Args:
+        config: the world.
+        seeds: (n,) one for each scene, such as :func:`equipoise.world.draws.seeds_for` gives.
+        subject: the occupation or activity that every scene is about; drawn if ``None``.
+        bystander: whether every scene of an activity has a second person; drawn if ``None``. Others have none anyway.
+
+    Returns:
+        One scene for each seed, in their order.
 
     >>> from equipoise.world import preset
     >>> draw(preset("fair"), [5], subject="playing_guitar", bystander=True)[0].people[1].activity

@@ -49,14 +49,23 @@ def counterfactual_sets(
     seed: int = 0,
     placebos: Iterable[str] = (),
 ) -> Iterator[CounterfactualSet]:
-    """``n_sets`` sets for each subject (all occupations unless given), over all groups of the ``axes`` that occur.
+    """Sets for each subject, over all groups of the ``axes`` that occur.
 
     What the axes do not vary is drawn without any lean, and occupations are always visible: inside a set only the
-    person differs, and across sets nothing hints at a group. A set depends on ``seed``, its subject and its number.
-    Sets of different subjects share nobody: each has its own people, place and things.
+    person differs, and across sets nothing hints at a group. Sets of different subjects share nobody: each has its own
+    people, place and things.
 
-    ``placebos`` (``bag``, ``mirror``, ``brightness``) add the same scenes again with one of them changed, one at a
-    time; see :mod:`equipoise.world.placebos`. The base scenes are those of a set without placebos.
+    Args:
+        config: the world, for the groups that occur in it and the way its captions speak.
+        subjects: occupations or activities, each once; all occupations unless given.
+        axes: which of ``gender``, ``skin_tone`` and ``age`` vary inside a set.
+        n_sets: how many for each subject.
+        seed: which scenes are drawn; a set depends on it, its subject and its number.
+        placebos: ``bag``, ``mirror``, ``brightness``: each adds the same scenes again with it changed, one at a time;
+            see :mod:`equipoise.world.placebos`. The base scenes are those of a set without placebos.
+
+    Returns:
+        The sets one by one, subject after subject.
 
     >>> from equipoise.world import preset
     >>> first = next(counterfactual_sets(preset("biased"), ["nurse"]))
@@ -138,8 +147,18 @@ def expected_gender(config: WorldConfig, activity: str) -> str:
 def binding_sets(
     config: WorldConfig, activities: Iterable[str] | None = None, n_sets: int = 1, seed: int = 0
 ) -> Iterator[BindingScene]:
-    """Scenes of who does what: for each activity ``n_sets`` times E1 and U1 (one scene, the other gender) and E2 and
-    U2 (another scene, performer and bystander of exchanged genders).
+    """Scenes of who does what, for each activity: E1 and U1 (one scene, the other gender) and E2 and U2 (another
+    scene, performer and bystander of exchanged genders).
+
+    Args:
+        config: the world, whose leans say which gender is expected of an activity; both poles of gender must occur in
+            it. Scenes are drawn without any lean.
+        activities: which ones, each once; all unless given.
+        n_sets: how many of each of the four cells per activity.
+        seed: which scenes are drawn.
+
+    Returns:
+        The scenes one by one, of each activity all E1 and U1 in turn, then all E2 and U2.
 
     >>> from equipoise.world import preset
     >>> found = list(binding_sets(preset("fair"), ["playing_drum"]))
@@ -186,8 +205,17 @@ BESIDE = "person"
 def resolution_sets(
     config: WorldConfig, occupations: Iterable[str] | None = None, n_sets: int = 1, seed: int = 0
 ) -> Iterator[ResolutionScene]:
-    """Scenes of VisoGender's shape: for each occupation ``n_sets`` times the worker of either gender beside a thing,
-    and of either gender beside somebody of either gender.
+    """Scenes of VisoGender's shape: for each occupation the worker of either gender beside a thing, and of either
+    gender beside somebody of either gender.
+
+    Args:
+        config: the world; both poles of gender must occur in it. Scenes are drawn without any lean.
+        occupations: which ones, each once; all unless given.
+        n_sets: how many sets per occupation, of six scenes each.
+        seed: which scenes are drawn.
+
+    Returns:
+        The scenes one by one, set after set, in each the two beside a thing and then the four beside somebody.
 
     >>> from equipoise.world import preset
     >>> [(r.context, *(p.gender for p in r.scene.people)) for r in resolution_sets(preset("fair"), ["nurse"])][:3]

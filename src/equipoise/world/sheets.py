@@ -41,10 +41,20 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 def contact_sheet(
     tiles: Sequence[Tile], *, size: int = 64, zoom: int = 1, columns: int = 8, title: str = ""
 ) -> Image.Image:
-    """The pictures of ``tiles`` (label, scene) in a grid, each drawn at ``size`` and enlarged ``zoom`` times.
+    """The pictures of ``tiles`` in a grid.
 
     A label is broken into lines as wide as its picture; where one word is wider still, the letters shrink and then
     the cells widen.
+
+    Args:
+        tiles: (label, scene) of each picture, at least one; the label is written below it and may be empty.
+        size: pixels per side at which each is drawn, 16 to 2048.
+        zoom: how many times it is then enlarged, a whole number.
+        columns: the most pictures in a row.
+        title: what is written above the grid.
+
+    Returns:
+        The sheet in RGB.
 
     >>> from equipoise.world import preset, sample
     >>> contact_sheet([("a", s) for s in sample(preset("fair"), 4)], columns=2).size
@@ -77,7 +87,17 @@ def contact_sheet(
 
 
 def catalogue(config: WorldConfig | None = None, *, size: int = 64, zoom: int = 2, seed: int = 0) -> Image.Image:
-    """One sheet of everything: occupations, activities, places, things, figures, tones, traits, and a sample."""
+    """One sheet of everything: occupations, activities, places, things, figures, tones, traits, and a sample.
+
+    Args:
+        config: the world that the sample and the counterfactual set come from; the fair one unless given.
+        size: pixels per side at which each picture is drawn, 16 to 2048.
+        zoom: how many times it is then enlarged, a whole number.
+        seed: which scenes are drawn.
+
+    Returns:
+        The sheet in RGB.
+    """
     world = config or plain_world()
     sections = [
         ("Occupations", _work(world, seed), COLUMNS),
@@ -103,6 +123,19 @@ def set_sheet(
     seed: int = 0,
 ) -> Image.Image:
     """One counterfactual set: a row of the base pictures, and below it one for each of the ``placebos``.
+
+    Args:
+        config: the world that the set comes from; the fair one unless given.
+        placebos: which of ``bag``, ``mirror`` and ``brightness``; the rows come in this order.
+        axes: which of ``gender``, ``skin_tone`` and ``age`` vary; more than 14 combinations of groups take a second
+            line.
+        subject: the occupation or activity that the set is about.
+        size: pixels per side at which each picture is drawn, 16 to 2048.
+        zoom: how many times it is then enlarged, a whole number.
+        seed: which set is drawn.
+
+    Returns:
+        The sheet in RGB.
 
     >>> set_sheet(placebos=["bag", "mirror"], axes=["gender"], zoom=1).width
     140

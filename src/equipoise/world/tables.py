@@ -67,7 +67,20 @@ def write_table(
     rows_per_shard: int = 1000,
     progress: Progress | None = None,
 ) -> Table:
-    """A table of ``n`` pictures sampled from a world: the natural pool, with the world's bias in it.
+    """A table of pictures sampled from a world: the natural pool, with the world's bias in it.
+
+    Args:
+        path: the folder of the new table.
+        config: the world; its settings and its truth go into the table's config.
+        n: how many pictures, at least 1.
+        size: pixels per side of the pictures, 16 to 2048.
+        seed: which sample is drawn.
+        n_captions: how many captions a picture has in each style (natural, neutral and gendered).
+        rows_per_shard: how many rows a file of the table holds, the last one excepted.
+        progress: called with 1 after each row.
+
+    Returns:
+        The table, opened to be read.
 
     >>> import tempfile
     >>> from equipoise.world import preset
@@ -94,10 +107,24 @@ def write_counterfactual_table(
     rows_per_shard: int = 1000,
     progress: Progress | None = None,
 ) -> Table:
-    """A table of ``n_sets`` counterfactual sets of each subject, as :func:`equipoise.world.counterfactual_sets` draws.
+    """A table of counterfactual sets, as :func:`equipoise.world.counterfactual_sets` draws them.
 
-    Each of the ``placebos`` adds a column (``placebo_bag``, ``placebo_mirror``, ``placebo_brightness``) and as many
-    pictures as the table has without any: the same ones with that one changed. Placebos are no axes of the table.
+    Args:
+        path: the folder of the new table.
+        config: the world; its settings and its truth go into the table's config.
+        n_sets: how many sets of each subject, at least 1.
+        subjects: occupations or activities, each once; all occupations unless given.
+        axes: which of ``gender``, ``skin_tone`` and ``age`` vary inside a set.
+        placebos: each adds a column (``placebo_bag``, ``placebo_mirror``, ``placebo_brightness``) and as many pictures
+            as the table has without any: the same ones with that one changed. Placebos are no axes of the table.
+        size: pixels per side of the pictures, 16 to 2048.
+        seed: which scenes are drawn.
+        n_captions: how many captions a picture has in each style (natural, neutral and gendered).
+        rows_per_shard: how many rows a file of the table holds, the last one excepted.
+        progress: called with 1 after each row.
+
+    Returns:
+        The table, opened to be read.
 
     >>> import tempfile
     >>> from equipoise.world import preset
@@ -137,6 +164,21 @@ def write_binding_table(
 
     ``gender`` is the performer's, ``other_gender`` the bystander's; ``caption`` and ``reversed_caption`` are the
     benchmark's two captions.
+
+    Args:
+        path: the folder of the new table.
+        config: the world; its settings and its truth go into the table's config.
+        n_sets: how many of each cell per activity, at least 1.
+        activities: which ones, each once; all unless given.
+        size: pixels per side of the pictures, 16 to 2048.
+        seed: which scenes are drawn.
+        n_captions: how many captions a picture has in each style (natural, neutral and gendered),
+            beside the benchmark's.
+        rows_per_shard: how many rows a file of the table holds, the last one excepted.
+        progress: called with 1 after each row.
+
+    Returns:
+        The table, opened to be read.
     """
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -173,6 +215,20 @@ def write_visogender_table(
 
     ``subject`` is the occupation, ``context`` is ``object`` or ``participant``, ``other`` what or who is beside,
     ``other_gender`` that one's.
+
+    Args:
+        path: the folder of the new table.
+        config: the world; its settings and its truth go into the table's config.
+        n_sets: how many sets of six pictures per occupation, at least 1.
+        occupations: which ones, each once; all unless given.
+        size: pixels per side of the pictures, 16 to 2048.
+        seed: which scenes are drawn.
+        n_captions: how many captions a picture has in each style (natural, neutral and gendered).
+        rows_per_shard: how many rows a file of the table holds, the last one excepted.
+        progress: called with 1 after each row.
+
+    Returns:
+        The table, opened to be read.
     """
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -199,8 +255,21 @@ def write_pata_table(
     rows_per_shard: int = 1000,
     progress: Progress | None = None,
 ) -> Table:
-    """A table of ``n`` sampled pictures for the suite ``pata``: ``subject`` is the place, and every place has captions
-    with things that stand for praise (``positive``) and for blame (``negative``).
+    """A table of sampled pictures for the suite ``pata``: ``subject`` is the place, and every place has captions with
+    things that stand for praise (``positive``) and for blame (``negative``).
+
+    Args:
+        path: the folder of the new table.
+        config: the world; its settings and its truth go into the table's config.
+        n: how many pictures, at least 1.
+        size: pixels per side of the pictures, 16 to 2048.
+        seed: which sample is drawn.
+        n_captions: how many captions a picture has in each style (natural, neutral and gendered).
+        rows_per_shard: how many rows a file of the table holds, the last one excepted.
+        progress: called with 1 after each row.
+
+    Returns:
+        The table, opened to be read.
     """
     texts = {place: _pata_captions(place) for place in SCENES}
     sampled = _sampled(config, n, seed, size, n_captions)
@@ -232,7 +301,18 @@ def _pata_captions(place: str) -> dict[str, str]:
 def row_of(
     scene: Scene, image_id: str, *, set_id: str | None = None, size: int = 64, n_captions: int = 5
 ) -> dict[str, Any]:
-    """The row of a table for one scene, its picture as PNG."""
+    """The row of a table for one scene.
+
+    Args:
+        scene: what the picture shows.
+        image_id: the name of the picture, which no other row of the table may have.
+        set_id: the counterfactual set it belongs to, if any.
+        size: pixels per side of the picture, 16 to 2048.
+        n_captions: how many captions it has in each style (natural, neutral and gendered).
+
+    Returns:
+        The value of each column, the picture as PNG.
+    """
     texts = captions(scene, n_captions)
     return {
         "image": {"bytes": encode(render_image(scene, size)), "path": None},
@@ -258,6 +338,13 @@ def row_of(
 
 def scene_of(params: str | Mapping[str, Any], config: WorldConfig | None = None) -> Scene:
     """The scene of a row, from its column ``params``: enough to render the picture again at any size.
+
+    Args:
+        params: what the column holds, as JSON or parsed.
+        config: the world it was drawn from, for its grouping of tones and its words; the fair one unless given.
+
+    Returns:
+        The scene, if every name in it is known; an ``InputError`` tells of params that hold none.
 
     >>> from equipoise.world import preset, sample
     >>> scene = sample(preset("fair"), 1)[0]

@@ -162,11 +162,19 @@ class Probabilities:
 
 
 def truth(config: Injected, placebos: Iterable[str] = ()) -> pd.DataFrame:
-    """One row per kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
+    """What was injected, for every subject: the probabilities and log-odds that follow from a configuration.
 
-    ``kind``: occupation, activity, scene, object, or binding (to whom captions of two people give the activity).
-    ``placebos`` adds their axes (``placebo_bag``, …), on which nothing was put in: of a picture and its changed twin
-    each level is half, whatever the subject.
+    ``p_given`` is the probability of the group given the subject, ``p`` that of the group; ``log_ratio`` and
+    ``log_odds`` compare the two. ``kind`` is occupation, activity, scene, object, or binding (to whom captions of two
+    people give the activity).
+
+    Args:
+        config: the world.
+        placebos: adds their axes (``placebo_bag``, …), on which nothing was put in: of a picture and its changed twin
+            each level is half, whatever the subject.
+
+    Returns:
+        One row per kind, subject, axis and group that occurs, with these four numbers.
 
     >>> from equipoise.world import preset
     >>> table = truth(preset("biased")).set_index(["subject", "axis", "group"])

@@ -130,9 +130,20 @@ def score_gap(
 ) -> GroupMeans:
     """Mean of a score of captions in each group (quality, sentiment, being neutral), and the gap of the extremes.
 
-    ``scores`` (n,): one number or yes/no a caption. Chance of the gap: labels shuffled over the captions, because
-    the largest of several noisy means always differs from the smallest. With ``images`` (n,) of several captions
-    each, the scores are averaged by image first, and images are the unit.
+    Chance of the gap: labels shuffled over the captions, because the largest of several noisy means always differs
+    from the smallest.
+
+    Args:
+        scores: (n,) one number or yes/no per caption.
+        groups: (n,) the group of each caption's image; captions of an undefined group are left out.
+        images: (n,) the image of each caption, where one has several: scores are averaged by image first, and images
+            are the unit.
+        permutations: how many times the labels are shuffled.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The mean of each group and the gap, with the names of the highest and the lowest group.
 
     >>> found = score_gap([0.2, 0.4, 0.6, 0.8], Groups.from_values(["f", "f", "m", "m"]))
     >>> found.highest, round(found.gap.value, 6)

@@ -58,7 +58,7 @@ def ba(
     seed: int = 0,
     level: float = 0.95,
 ) -> Amplification:
-    """BA from counts (L, A) of how often each item occurs with each group (Zhao 2017).
+    """BA from counts of how often each item occurs with each group (Zhao 2017).
 
     b(a, l) = c(a, l) / sum_a c(a, l) in the reference, b hat the same in the predictions;
     BA = 1 / L sum over (a, l) with b(a, l) > 1 / A of b hat - b. An item with equal counts, and one that is never
@@ -67,6 +67,19 @@ def ba(
     Null: each item's counts of both sides dealt anew between the sides (multivariate hypergeometric: the exact
     test of Fisher, many groups), two-sided. Interval: counts of each item drawn anew. Both take every count for an
     independent image; :func:`ba_of_captions` knows better.
+
+    Args:
+        reference: (L, A) how often each item occurs with each group in what is described; no row is all 0, and there
+            are two groups at least.
+        predicted: (L, A) the same in the predictions.
+        items: (L,) names of the items for the table; numbers if None.
+        names: (A,) names of the groups for the table; numbers if None.
+        draws: how many draws the null and the interval take, each.
+        seed: which counts are drawn for both.
+        level: confidence level of the interval.
+
+    Returns:
+        BA, and a table of the counts, the shares b and b hat and the term of each item and group.
 
     >>> found = ba([[6, 4], [2, 8]], [[8, 2], [3, 7]])
     >>> round(found.estimate.value, 6), found.table["term"].round(2).tolist()
@@ -161,11 +174,19 @@ def select_words(
 ) -> SelectedWords:
     """The words of BA: content words among the ``top`` commonest, seen with each group at least ``least`` times.
 
-    ``tokens`` (n,): the words of each reference caption; ``groups``: the group each caption names (-1 for none or
-    several: skipped in the co-occurrences). ``content``: the nouns, verbs, adjectives and adverbs, from a tagger
-    outside (all words if None). ``exclude``: words never to count, such as the group words themselves. The paper
-    finds 290 words with ``least`` = 100 "at least" (elsewhere "more than": ``least=101``). Occurrences are counted
-    once per caption.
+    Occurrences are counted once per caption.
+
+    Args:
+        tokens: (n,) the words of each reference caption.
+        groups: (n,) the group each caption names (-1 for none or several: skipped in the co-occurrences).
+        content: the nouns, verbs, adjectives and adverbs, from a tagger outside (all words if None).
+        exclude: words never to count, such as the group words themselves.
+        top: how many of the commonest words are looked at, before ``content`` and ``exclude`` thin them out.
+        least: in how many captions of each group a word must be. The paper finds 290 words with 100 "at least"
+            (elsewhere "more than": 101).
+
+    Returns:
+        The words in alphabetical order, and how many were left out for which reason.
 
     >>> groups = Groups.from_values(["m", "f", "m", "f"])
     >>> words = [["man", "bike"], ["woman", "bike"], ["man", "bike"], ["woman", "cup"]]
@@ -211,16 +232,36 @@ def ba_of_captions(
     seed: int = 0,
     level: float = 0.95,
 ) -> Amplification:
-    """BA of captions' words (LIC, CVPR 2022): ``reference`` and ``predicted`` are the words of each caption.
+    """BA of the words of captions (LIC, CVPR 2022).
 
-    The groups are those that the captions name (:attr:`Mentions.groups`; captions that name none or several are
-    skipped), or the images' labels. Words: ``words``, or those of :func:`select_words` on the reference.
     Occurrences are counted once per caption; only ratios enter, so five references may stand against one prediction.
 
     Null: the model's caption of an image exchanged with one of its references at random (captions of the same
     image are alike, so the exchange stays inside it, given the images' ids on both sides); where fewer than a tenth
     of the images are on both sides, the others are exchanged whole. Two-sided. Interval: bootstrap over images, moved
     by its own bias.
+
+    Args:
+        reference: (n,) the words of each reference caption.
+        reference_groups: (n,) the groups that the captions name (:attr:`Mentions.groups`; captions that name none or
+            several are skipped), or the images' labels.
+        predicted: (m,) the words of each of the model's captions.
+        predicted_groups: (m,) the same of these, with the same groups in the same order.
+        words: the words that BA is the mean over; those of :func:`select_words` on the reference if None.
+        content: for :func:`select_words`, like the next three; not read where ``words`` are given.
+        exclude: words never to count, such as the group words themselves.
+        top: how many of the commonest words are looked at.
+        least: in how many reference captions of each group a word must be.
+        reference_images: (n,) the image of each reference caption. Give the images of both sides or of neither; without
+            them every caption is an image of its own.
+        predicted_images: (m,) the image of each of the model's captions.
+        draws: how many exchanges the null takes.
+        replicates: how many times the bootstrap draws the images.
+        seed: which exchanges and resamples are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        BA, and a table of the counts, the shares b and b hat and the term of each word and group.
 
     >>> told = [["bike"], ["bike"], ["cup"], ["cup"]] * 10
     >>> who = Groups.from_values(["m", "m", "f", "m"] * 10)

@@ -33,19 +33,30 @@ def cross_fitted(
     bounds: tuple[float, float] = (-np.inf, np.inf),
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    """Mean over groups of the mean of out-of-fold ``scores`` (n,), with an interval.
+    """Mean over groups of the mean of out-of-fold ``scores``, with an interval.
 
     Without ``variance`` the interval is for what *these* classifiers score on new captions: out-of-fold scores then
     vary as independent ones do (Bayle et al., Cross-validation Confidence Intervals for Test Error, NeurIPS 2020). It
     is too narrow for a statement about the captioner. The score of LIC is not what the classifier was fitted to, so a
     caption moves the mean twice, once where it is tested and once more through all the others that are tested by
-    classifiers trained on it: over new draws of captions the mean varies up to three times as much. ``variance`` (from
-    :func:`fold_variance`) has both; the larger of it and :func:`captions_variance` is taken, with Student's t of
-    ``freedom`` degrees (normal unless given).
+    classifiers trained on it: over new draws of captions the mean varies up to three times as much. ``variance`` has
+    both.
 
-    ``captions`` (n,) says whose score each is: a caption that was tested several times counts as one; give the image
-    where one has several captions. ``groups`` (n,): deviations are taken from the mean of the caption's group.
-    ``bounds`` are the least and the largest possible value: no interval leaves them.
+    Args:
+        scores: (n,) by classifiers that had not seen the caption.
+        captions: (n,) whose score each is: a caption that was tested several times counts as one; give the image where
+            one has several captions.
+        groups: (n,) the group of each caption, all defined; deviations are taken from the mean of the caption's group.
+        variance: of the mean, from :func:`fold_variance`; the larger of it and :func:`captions_variance` is taken.
+        freedom: degrees of freedom of Student's t; normal if None.
+        null_value: the chance level to test against; no test if None.
+        alternative: what is tested for, "greater" or "less" than ``null_value``, or "two-sided".
+        level: confidence level of the interval.
+        bounds: the least and the largest possible value: no interval leaves them.
+        notes: further notes for the estimate.
+
+    Returns:
+        The estimate, whose n counts captions; without an interval for one caption, or where all scores are alike.
 
     >>> cross_fitted([0.9, 0.0, 0.7, 0.6, 0.0, 0.8], range(6), [0, 0, 0, 1, 1, 1], null_value=0.25)
     0.5 [0.1813, 0.8187] chance 0.25 ± 0.16, excess +0.25, p = 0.062, n = 6, 2 groups
@@ -91,6 +102,14 @@ def cross_fitted(
 def captions_variance(scores: ArrayLike, captions: ArrayLike, groups: ArrayLike) -> float:
     """The variance of the mean of :func:`cross_fitted` if captions varied and the classifiers did not.
 
+    Args:
+        scores: (n,) by classifiers that had not seen the caption.
+        captions: (n,) whose score each is; scores of one caption are not independent.
+        groups: (n,) the group of each caption, all defined.
+
+    Returns:
+        The variance, 0 for a single caption.
+
     >>> round(captions_variance([0.0, 1.0, 0.0, 0.4], range(4), [0, 0, 1, 1]), 6)
     0.048333
     """
@@ -106,12 +125,19 @@ def captions_variance(scores: ArrayLike, captions: ArrayLike, groups: ArrayLike)
 def fold_variance(fold_means: ArrayLike, left_out: ArrayLike) -> float:
     """The variance of the mean over folds, from how much each fold matters as training captions of each other one.
 
-    ``fold_means`` (k,): the mean score of each fold, by the classifier of the others. ``left_out`` (k, k): the mean
-    score of fold a by a classifier trained without a and b; the diagonal is not read. Training one fold less moves a's
-    score by what b had to say about a: the cross-fitted mean is then a mean over pairs of folds, and its variance is
-    the square of the mean less the mean product of pairs that share no fold, which is unbiased where nothing but
-    pairs matters. (The jackknife over folds counts what comes from pairs twice: 1.5 times the standard error for LIC.)
-    It is noisy and can be negative; :func:`cross_fitted` takes the variance over captions where that is larger.
+    Training without fold b moves the score of fold a by what b had to say about a: the cross-fitted mean is then a mean
+    over pairs of folds, and its variance is the square of the mean less the mean product of pairs that share no fold,
+    which is unbiased where nothing but pairs matters. (The jackknife over folds counts what comes from pairs twice: 1.5
+    times the standard error for LIC.)
+
+    Args:
+        fold_means: (k,) the mean score of each fold, by the classifier of the others; k is at least 4.
+        left_out: (k, k) at [a, b] the mean score of fold a by a classifier trained without a and b; the diagonal is not
+            read.
+
+    Returns:
+        The variance. It is noisy and can be negative; :func:`cross_fitted` takes :func:`captions_variance` where that
+        is larger.
 
     >>> means = [0.3, 0.5, 0.4, 0.6]
     >>> round(fold_variance(means, [[m] * 4 for m in means]), 6)  # training does not matter: sd² / k

@@ -58,24 +58,30 @@ def dba_g(
 ) -> Amplification:
     """DBA from task to group: is the group predicted more often than it is there, given what the image shows?
 
-    ``groups`` (n,): the images' groups; ``tasks`` (n, L), 0 and 1, dense or sparse: what they show (annotated
-    objects, without "person"); ``predicted`` (n,): the groups the captions name. With y(a, l) = +1 if p(a, l) >
-    p(a) p(l) and -1 if below, DBA = mean over (a, l) of y (p(a hat | l) - p(a | l)), p(.| l) over the images that
-    show l.
+    With y(a, l) = +1 if p(a, l) > p(a) p(l) and -1 if below, DBA = mean over (a, l) of y (p(a hat | l) - p(a | l)),
+    p(.| l) over the images that show l. Tasks that no image shows have no p(.| l): they are left out of the mean, and
+    counted. With two groups and undecided images skipped, the terms of both groups are the same. Null: group and
+    predicted group exchanged image by image, two-sided. Interval: bootstrap over images, moved by its own bias.
 
-    Conventions, by name:
+    Args:
+        groups: (n,) the images' groups.
+        tasks: (n, L) 0 and 1, dense or sparse: what the images show (annotated objects, without "person").
+        predicted: (n,) the groups the captions name; the same names as in ``groups``, in the same order.
+        items: (L,) names of the tasks for the table; numbers if None.
+        train: (groups, tasks) of other images to compute y on; these images if None.
+        sign: "sign" (released code): a pair exactly as frequent as by chance adds 0; "thesis": it counts as below, as
+            the printed formula has it.
+        base: the images that y is computed on: "union" (released code), those with a group or a task; "both" (its
+            comment), those with both; "all".
+        undecided: whether images whose prediction is no group or several are skipped (released captioning code), or
+            kept, where they count as predicted to be nobody.
+        draws: how many exchanges the null takes.
+        replicates: how many times the bootstrap draws the images.
+        seed: which exchanges and resamples are drawn.
+        level: confidence level of the interval.
 
-    - ``sign``: "sign" (released code): a pair exactly as frequent as by chance adds 0; "thesis": it counts as
-      below, as the printed formula has it.
-    - ``base``, the images that y is computed on: "union" (released code), those with a group or a task; "both"
-      (its comment), those with both; "all". y comes from ``train`` = (groups, tasks) if given, else from these
-      images.
-    - ``undecided``: images whose prediction is no group or several are skipped (released captioning code), or
-      kept, where they count as predicted to be nobody.
-    - Tasks that no image shows have no p(.| l): they are left out of the mean, and counted.
-
-    With two groups and undecided images skipped, the terms of both groups are the same. Null: group and predicted
-    group exchanged image by image, two-sided. Interval: bootstrap over images, moved by its own bias.
+    Returns:
+        DBA, and a table of y, the shares of both sides and the term of each pair of task and group.
 
     >>> shows = np.array([[1]] * 4 + [[0]] * 2 + [[1]] + [[0]] * 3)
     >>> groups = Groups.from_values(["man"] * 6 + ["woman"] * 4)
@@ -126,10 +132,25 @@ def dba_o(
 ) -> Amplification:
     """DBA from group to task: is a task predicted more often than it is there, given who is in the image?
 
-    ``groups`` (n,): the images' groups; ``tasks``, ``predicted`` (n, L), 0 and 1: what the images show, and what
-    the captions mention. y as in :func:`dba_g`; DBA = mean over (a, l) of y (p(l hat | a) - p(l | a)). Captions
-    mention far less than images show, so that a terse captioner has a negative DBA: read it beside chance and
-    beside what is mentioned at all. Null: tasks shown and tasks mentioned exchanged image by image, two-sided.
+    y as in :func:`dba_g`; DBA = mean over (a, l) of y (p(l hat | a) - p(l | a)). Captions mention far less than images
+    show, so that a terse captioner has a negative DBA: read it beside chance and beside what is mentioned at all. Null:
+    tasks shown and tasks mentioned exchanged image by image, two-sided.
+
+    Args:
+        groups: (n,) the images' groups.
+        tasks: (n, L) 0 and 1, dense or sparse: what the images show.
+        predicted: (n, L) 0 and 1: which of these the captions mention.
+        items: (L,) names of the tasks for the table; numbers if None.
+        train: (groups, tasks) of other images to compute y on; these images if None.
+        sign: what a pair exactly as frequent as by chance counts as, "sign" or "thesis", as in :func:`dba_g`.
+        base: the images that y is computed on, "union", "both" or "all", as in :func:`dba_g`.
+        draws: how many exchanges the null takes.
+        replicates: how many times the bootstrap draws the images.
+        seed: which exchanges and resamples are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        DBA, and a table of y, the shares of both sides and the term of each pair of task and group.
 
     >>> groups = Groups.from_values(["man"] * 4 + ["woman"] * 4)
     >>> shown = np.array([[1], [1], [1], [0], [1], [0], [0], [0]])

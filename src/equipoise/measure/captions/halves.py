@@ -40,10 +40,19 @@ def half_means(
     clusters: Sequence[Hashable] | None = None,
     halvings: int = HALVINGS,
 ) -> Floats:
-    """(halvings, 2, c) what ``means`` says of each half of the rows, cross-fitted on its own by five classifiers.
+    """What ``means`` says of each half of the rows, cross-fitted on its own by five classifiers.
 
-    ``means`` takes the splits of a half and returns c numbers. The halves depend on the ``ids`` alone, so that the
-    difference of two such tables is that of the same halves. Rows of one cluster are in the same half.
+    The halves depend on the ``ids`` alone, so that the difference of two such tables is that of the same halves.
+
+    Args:
+        means: takes the splits of a half and returns c numbers.
+        labels: (n,) one group per row, as :func:`equipoise.measure.captions.halved_folds` takes them.
+        ids: (n,) a name for each row, none twice; a row's number is its id if None.
+        clusters: (n,) rows of one cluster are in the same half.
+        halvings: how many times the rows are halved, at least 2.
+
+    Returns:
+        (halvings, 2, c) numbers.
 
     >>> sizes = half_means(lambda splits: [len(splits[0].train)], ["m"] * 60 + ["f"] * 40, halvings=3)
     >>> sizes.shape, sizes[0].tolist()
@@ -81,15 +90,27 @@ def halved_t(
     n_groups: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    """Mean of one of ``values`` (J,) per split, with an interval for other captions: from ``halves`` (halvings, 2).
+    """Mean of one value per split, with an interval for other captions: from halves of these.
 
-    The variance is :func:`half_variance`, and s^2 / J on top, for J random splits do not test every caption; not where
-    the splits are ``folds``, which do. Student's t, with the degrees of freedom of Welch and Satterthwaite. In
-    simulations at 200 and 1,000 captions the interval covers 94 to 98% and 2 to 6% of tests are false alarms, where
+    The variance is :func:`half_variance`, and s^2 / J on top, for J random splits do not test every caption.
+    Student's t, with the degrees of freedom of Welch and Satterthwaite. In simulations at 200 and 1,000 captions the
+    interval covers 94 to 98% and 2 to 6% of tests are false alarms, where
     :func:`equipoise.measure.captions.corrected_resampled_t` has 85 to 95% and 5 to 15%.
 
-    ``null_value``: the chance level, one number or one per split; if it varies, ``null_halves`` (halvings, 2) has it
-    for the halves, and the difference is tested.
+    Args:
+        values: (J,) one per split.
+        halves: (halvings, 2) the value of each half: one of the c numbers of :func:`half_means`.
+        null_value: the chance level, one number or (J,) one per split; no test if None.
+        null_halves: (halvings, 2) the chance level of the halves, if it varies: then the difference is tested.
+        folds: whether the splits are folds, which test every caption: then nothing comes on top.
+        alternative: what is tested for, "greater" or "less" than ``null_value``, or "two-sided".
+        level: confidence level of the interval.
+        n: how many captions are behind it; J if None.
+        n_groups: how many groups the captions are of; only recorded in the estimate.
+        notes: further notes for the estimate.
+
+    Returns:
+        The estimate; one split has neither interval nor p-value, and halves that are all alike have no interval.
 
     >>> halved_t([0.44, 0.42, 0.45], [[0.40, 0.46], [0.44, 0.42], [0.41, 0.43]], null_value=0.25)
     0.4367 [0.3788, 0.4945] chance 0.25 ± 0.021, excess +0.1867, p = 0.00039, n = 3

@@ -67,11 +67,22 @@ def sentence_classification(
     seed: int = 0,
     level: float = 0.95,
 ) -> SentenceClassification:
-    """Accuracy and AUC of ``probabilities`` (n, G) against true ``labels`` (n,) (Zhao, Wang and Russakovsky 2021).
+    """Accuracy and AUC of a classifier of captions (Zhao, Wang and Russakovsky 2021).
 
     Accuracy: Wilson interval; p-value from test labels shuffled. AUC: interval from the placements of each item
-    (DeLong 1988); p-value of Mann and Whitney for two groups, from shuffled labels for more. With ``images`` (n,) of
-    several captions each, whole images are shuffled, and intervals are clustered by image (Obuchowski 1997 for AUC).
+    (DeLong 1988); p-value of Mann and Whitney for two groups, from shuffled labels for more.
+
+    Args:
+        probabilities: (n, G) how probable each group is for each caption; rows sum to 1.
+        labels: (n,) the true groups, 0 to G - 1, each at least once.
+        images: (n,) the image of each caption, where one has several: whole images are shuffled, and intervals are
+            clustered by image (Obuchowski 1997 for AUC).
+        permutations: how many times the labels are shuffled.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The estimates of accuracy and AUC.
 
     >>> found = sentence_classification([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.3, 0.7]], [0, 0, 1, 1])
     >>> found.accuracy.value, found.auc.value
@@ -157,12 +168,23 @@ def leakage(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """Mean leakage of items whose group a classifier gives ``probabilities`` (n, G), true ``labels`` (n,).
+    """Mean leakage of items, from the probabilities that a classifier gives their groups.
 
-    ``confidence``: the score of LIC, s_a * 1[argmax = a]; ``accuracy``: 1[argmax = a] (Wang 2019). Null: the test
-    labels dealt anew over the items; its mean is exact (1 / G for accuracy on a balanced set, the mean confidence
-    over G for the weighted score), the p-value is one-sided: does more leak than a blind reader would get? With
-    ``images`` (n,) of several captions each, labels are dealt over whole images, and the interval is over images.
+    Null: the test labels dealt anew over the items; its mean is exact (1 / G for accuracy on a balanced set, the mean
+    confidence over G for the weighted score), the p-value is one-sided: does more leak than a blind reader would get?
+
+    Args:
+        probabilities: (n, G) how probable each group is for each item; rows sum to 1.
+        labels: (n,) the true groups, 0 to G - 1.
+        weighting: ``confidence``, the score of LIC, s_a * 1[argmax = a]; ``accuracy``, 1[argmax = a] (Wang 2019).
+        images: (n,) the image of each caption, where one has several: labels are dealt over whole images, the mean of
+            the null is that of its draws, and the interval is over images.
+        permutations: how many times the labels are dealt.
+        seed: which deals are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The estimate, from 0 to 1.
 
     >>> table = [[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.45, 0.55]]
     >>> leakage(table, [0, 0, 1, 1]).value, leakage(table, [0, 0, 1, 1], weighting="accuracy").value
@@ -208,9 +230,20 @@ def leakage_difference(
 ) -> Estimate:
     """Leakage of the model minus leakage of the data, on the same items: what the model adds.
 
-    ``model``, ``data`` (n, G): probabilities of a classifier trained on the model's output and of one trained on
-    the truth, for the same ``labels`` (n,). Paired: t interval over items, sign-flip p-value against 0; over ``images``
-    (n,) and of whole images where these have several captions each.
+    Paired: t interval over items, sign-flip p-value against 0.
+
+    Args:
+        model: (n, G) probabilities of a classifier trained on the model's output.
+        data: (n, G) those of one trained on the truth.
+        labels: (n,) the true groups of the items of both, 0 to G - 1.
+        weighting: ``confidence`` or ``accuracy``, as in :func:`leakage`.
+        images: (n,) the image of each caption, where one has several: the interval is over images, and whole images are
+            flipped.
+        seed: which signs are flipped, where there are too many items for all patterns.
+        level: confidence level of the interval.
+
+    Returns:
+        The estimate, whose chance level is 0.
 
     >>> leakage_difference([[0.75, 0.25], [0, 1]], [[0.625, 0.375], [0.375, 0.625]], [0, 1]).value
     0.25
@@ -250,15 +283,28 @@ def leakage_of_vectors(
     clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> FittedLeakage:
-    """Leakage of ``vectors`` (n, d) (objects predicted, or annotated) by classifiers trained on balanced splits.
+    """Leakage of vectors (of objects predicted, or annotated) by classifiers trained on balanced splits.
 
-    The papers leave the classifier open. ``logistic``: L2-regularised; ``mlp``: two hidden layers of 256, with
-    early stopping. One balanced split per seed, or ``folds`` of them each; vectors of the same ``ids`` get the same
-    splits, so that LK_M - LK_D is the difference of the two ``values``. Rows of one of ``clusters`` (n,), such as
-    images of one person, are never on both sides of a split: what they have in common would be read as leakage.
-    Chance is what the same classifiers get on shuffled test labels. Interval and p-value are for other images:
-    :func:`halved_t`; an MLP takes too long to train on halves, and has the corrected resampled t over splits, which is
-    too sure of itself (:func:`corrected_resampled_t` says how much).
+    The papers leave the classifier open. Vectors of the same ``ids`` get the same splits, so that LK_M - LK_D is the
+    difference of the two ``values``. Chance is what the same classifiers get on shuffled test labels. Interval and
+    p-value are for other images: :func:`halved_t`; an MLP takes too long to train on halves, and has the corrected
+    resampled t over splits, which is too sure of itself (:func:`corrected_resampled_t` says how much).
+
+    Args:
+        vectors: (n, d) one per row, such as which objects an image has.
+        labels: (n,) the group of each row; rows of no group (undefined in :class:`Groups`, or None) are not used.
+        classifier: ``logistic``, L2-regularised; ``mlp``, two hidden layers of 256, with early stopping.
+        weighting: ``confidence`` or ``accuracy``, as in :func:`leakage`.
+        seeds: each gives one balanced split, or one set of ``folds``; an MLP is initialised by it too.
+        share: the part of a balanced split that is tested; not read where ``folds`` are given.
+        folds: how many per seed, which together test every row drawn once; one split per seed if None.
+        ids: (n,) a name for each row, none twice; a row's number is its id if None.
+        clusters: (n,) rows of one cluster, such as images of one person, are never on both sides of a split: what they
+            have in common would be read as leakage.
+        level: confidence level of the interval.
+
+    Returns:
+        The estimate, with the values of the splits and of the halves behind it.
 
     >>> x = np.random.default_rng(0).normal(size=(200, 3)); y = np.tile([0, 1], 100); x[:, 0] += 4 * y
     >>> found = leakage_of_vectors(x, y, weighting="accuracy")
@@ -323,11 +369,19 @@ def _fitted(
 
 
 def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:
-    """``truth`` (n, L) of 0 and 1 with entries flipped at random until its micro F1 against itself is ``f1``.
+    """``truth`` with entries flipped at random until its micro F1 against itself is ``f1``.
 
     A model that errs leaks less for its errors alone. Wang (2019) therefore perturbs the ground truth until it is
     as wrong as the model before comparing their leakage. Entries are flipped in the proportion of present and
     absent ones that keeps the number of ones: as many dropped as added.
+
+    Args:
+        truth: (n, L) 0 and 1, whether an image has an object.
+        f1: the F1 to match, above 0 and at most 1; it stays higher where ``truth`` has too few zeros to flip.
+        seed: which entries are flipped.
+
+    Returns:
+        (n, L) 0 and 1, a copy.
 
     >>> x = np.tile([1.0, 0.0, 0.0], (200, 1)); y = matched_vectors(x, 0.8)
     >>> round(float(2 * (x * y).sum() / (x.sum() + y.sum())), 2), y.sum() == x.sum()

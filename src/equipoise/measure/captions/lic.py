@@ -45,10 +45,17 @@ def checked_probabilities(probabilities: Any, labels: Any) -> tuple[Floats, NDAr
 
 
 def lic_scores(probabilities: ArrayLike, labels: ArrayLike) -> Floats:
-    """(n,) the score s_a * 1[argmax = a] of each caption, from ``probabilities`` (n, G) and true ``labels`` (n,).
+    """The score s_a * 1[argmax = a] of each caption: the probability of its true group if that is the most probable.
 
     When several groups are equally probable the lowest index is the choice, so that a classifier that always says
     1/2 scores 1/4 on a balanced set.
+
+    Args:
+        probabilities: (n, G) how probable each group is for each caption; rows sum to 1.
+        labels: (n,) the true groups, 0 to G - 1.
+
+    Returns:
+        (n,) scores from 0 to 1.
 
     >>> table = [[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.45, 0.55]]
     >>> scores = lic_scores(table, [0, 0, 1, 1])
@@ -72,9 +79,15 @@ def lic_chance(groups: int) -> float:
 
 
 def lic_shuffled(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """The mean score if the test labels were dealt at random: sum over captions of confidence times the share of
-    the group chosen, exactly. Between 1 / G^2 and 1 / G on a balanced set; how far above 1 / G^2 says how
-    overconfident the classifier is.
+    """The mean score if the test labels were dealt at random, exactly.
+
+    Args:
+        probabilities: (n, G) how probable each group is for each caption; rows sum to 1.
+        labels: (n,) the true groups, 0 to G - 1; only how many there are of each matters.
+
+    Returns:
+        The mean over captions of confidence times the share of the group chosen. Between 1 / G^2 and 1 / G on a
+        balanced set; how far above 1 / G^2 says how overconfident the classifier is.
 
     >>> round(lic_shuffled([[0.9, 0.1], [0.2, 0.8]], [0, 1]), 6)
     0.425
@@ -95,18 +108,28 @@ def corrected_resampled_t(
     n_groups: int | None = None,
     notes: tuple[str, ...] = (),
 ) -> Estimate:
-    """Mean of one ``values`` (J,) a split, with the interval and p-value of Nadeau and Bengio (2003).
+    """Mean of one value per split, with the interval and p-value of Nadeau and Bengio (2003).
 
     Splits of the same captions overlap, so that the plain t over splits is far too sure of itself. Here the
-    variance of the mean is (1 / J + n_test / n_train) s^2, with J - 1 degrees of freedom; ``test_share`` is
-    n_test / (n_test + n_train): 0.1 for the splits of LIC, 1 / k for k-fold cross-fitting (also repeated).
-    ``null_value``: the chance level, one number or one per split (J,); then the differences are tested. ``n``: how
-    many captions are behind it (J unless given).
+    variance of the mean is (1 / J + n_test / n_train) s^2, with J - 1 degrees of freedom.
 
     It is still too sure of itself as a statement about other captions, since the splits share most of theirs: for
     LIC of 200 to 1,000 captions, ten splits, 95% intervals cover 85 to 95% of the time and 5 to 15% of tests are false
     alarms (most where little leaks); for leakage of vectors, five folds for each of five seeds, 70 to 85% and 10 to
     20%. Where classifiers can be trained again :func:`equipoise.measure.captions.halved_t` keeps its level.
+
+    Args:
+        values: (J,) one per split.
+        test_share: n_test / (n_test + n_train): 0.1 for the splits of LIC, 1 / k for k folds (also repeated).
+        null_value: the chance level, one number or (J,) one per split (differences are then tested); no test if None.
+        alternative: what is tested for, "greater" or "less" than ``null_value``, or "two-sided".
+        level: confidence level of the interval.
+        n: how many captions are behind it; J if None.
+        n_groups: how many groups the captions are of; only recorded in the estimate.
+        notes: further notes for the estimate.
+
+    Returns:
+        The estimate; one split has neither interval nor p-value, and splits that are all alike have no interval.
 
     >>> corrected_resampled_t([0.44, 0.42, 0.45, 0.43, 0.46], test_share=0.1, null_value=0.25)
     0.44 [0.4155, 0.4645] chance 0.25 ± 0.0088, excess +0.19, p = 1.4e-05, n = 5
@@ -185,10 +208,21 @@ def lic_m(
     level: float = 0.95,
     n: int | None = None,
 ) -> Estimate:
-    """LIC_M: mean over splits of ``values`` (J,), the mean :func:`lic_scores` of each split's test captions.
+    """LIC_M: mean over splits of the mean score of each split's test captions.
 
-    Chance is :func:`lic_chance`, unless ``null_value`` gives another (that of classifiers trained on shuffled
-    labels, or :func:`lic_shuffled` of each split). Interval and p-value: :func:`corrected_resampled_t`.
+    Interval and p-value: :func:`corrected_resampled_t`.
+
+    Args:
+        values: (J,) the mean :func:`lic_scores` of each split's test captions.
+        n_groups: G, on which chance depends.
+        test_share: the part of a split's captions that is tested.
+        null_value: the chance level, one number or (J,): :func:`lic_chance` if None, or that of classifiers trained on
+            shuffled labels, or :func:`lic_shuffled` of each split.
+        level: confidence level of the interval.
+        n: how many captions are behind it; J if None.
+
+    Returns:
+        The estimate, as a share; :func:`in_points` makes points of it.
 
     >>> round(lic_m([0.44, 0.42, 0.45, 0.43, 0.46]).excess, 6)
     0.19
@@ -224,9 +258,20 @@ def lic_d(
     level: float = 0.95,
     n: int | None = None,
 ) -> Estimate:
-    """LIC_D: as :func:`lic_m`, for human captions; ``values`` (J,), or (J, k) with one classifier per caption index.
+    """LIC_D: as :func:`lic_m`, for human captions.
 
     The k classifiers of a split share their images: they are averaged first, and the split is the unit.
+
+    Args:
+        values: (J,) the mean :func:`lic_scores` of each split, or (J, k) with one classifier per caption index.
+        n_groups: G, on which chance depends.
+        test_share: the part of a split's captions that is tested.
+        null_value: the chance level, one number or (J,); :func:`lic_chance` if None.
+        level: confidence level of the interval.
+        n: how many captions are behind it; J if None.
+
+    Returns:
+        The estimate, as a share; :func:`in_points` makes points of it.
 
     >>> round(lic_d([[0.38, 0.40], [0.39, 0.41], [0.37, 0.39]]).value, 6)
     0.39
@@ -269,10 +314,22 @@ def lic(
     n: int | None = None,
     n_groups: int | None = None,
 ) -> Estimate:
-    """LIC = LIC_M - LIC_D, split by split: ``model`` (J,), ``human`` (J,) or (J, k), the same splits in both.
+    """LIC = LIC_M - LIC_D, split by split.
 
     What makes a split easy for both sides cancels in the difference. Chance is 0: the model's captions say no more
     about the group than human captions in the model's vocabulary. Interval and p: :func:`corrected_resampled_t`.
+
+    Args:
+        model: (J,) the mean :func:`lic_scores` of each split, of the model's captions.
+        human: (J,) or (J, k) the same of human captions on the same splits, with one classifier per caption index.
+        test_share: the part of a split's captions that is tested.
+        alternative: what is tested for, "greater" or "less" than 0, or "two-sided".
+        level: confidence level of the interval.
+        n: how many captions are behind it; J if None.
+        n_groups: how many groups the captions are of; only recorded in the estimate.
+
+    Returns:
+        The estimate, as a difference of shares; :func:`in_points` makes points of it.
 
     >>> lic([0.44, 0.42, 0.45], [[0.38, 0.40], [0.39, 0.37], [0.40, 0.40]])
     0.04667 [0.03011, 0.06323] chance 0 ± 0.0038, excess +0.04667, p = 0.0034, n = 3
@@ -300,6 +357,13 @@ def _by_split(values: ArrayLike, name: str) -> Floats:
 
 def in_points(estimate: Estimate, factor: float = 100.0) -> Estimate:
     """The same estimate times ``factor``: shares as points, the way the tables of the papers print them.
+
+    Args:
+        estimate: in shares.
+        factor: what the value, its interval and its chance level are multiplied by; 100 makes points of shares.
+
+    Returns:
+        The estimate on the new scale; its p-value, n and notes stay.
 
     >>> in_points(Estimate(0.437, 0.42, 0.45, null_mean=0.25, p_value=0.01, n=662))
     43.7 [42, 45] chance 25, excess +18.7, p = 0.01, n = 662

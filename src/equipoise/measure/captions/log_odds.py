@@ -71,19 +71,29 @@ def word_log_odds(
 ) -> WordUse:
     """z-scores of the log-odds of each word in the captions of a group against all other groups together.
 
-    ``tokens`` (n,): the words of each caption; ``groups`` (n,): the images' groups (undefined are left out). With
-    counts y, totals n and prior counts alpha_w that sum to alpha_0:
+    With counts y, totals n and prior counts alpha_w that sum to alpha_0:
     delta = ln((y_w + alpha_w) / (n + alpha_0 - y_w - alpha_w)) for the group minus the same for the others,
     variance 1 / (y_w + alpha_w) + 1 / (y'_w + alpha_w), z = delta / sd.
 
-    ``background``: counts of words in a larger corpus (the captions themselves if None) that shape the prior;
-    ``prior``: alpha_0, how many words the prior is worth (as many as the smallest group has, unless given).
-    ``count``: a word once per caption, or every time. Only the ``top`` commonest words in ``content`` (None: all)
-    and not in ``exclude`` are reported; every word is in the totals.
-
     p-values: normal, Holm and Benjamini-Hochberg over all rows; the prior pulls z towards 0, so they are
-    conservative for rare words, but they take words and captions for independent. ``p_shuffled`` does not: with
-    ``images`` (n,) of several captions each, labels are shuffled over whole images.
+    conservative for rare words, but they take words and captions for independent. ``p_shuffled`` does not.
+
+    Args:
+        tokens: (n,) the words of each caption.
+        groups: (n,) the images' groups (undefined are left out).
+        background: counts of words in a larger corpus that shape the prior; those of the captions themselves if None.
+        prior: alpha_0, how many words the prior is worth; as many as the group of fewest words has if None.
+        count: "presence", a word once per caption; "tokens", every time.
+        content: the words that may be reported (None: all). Every word is in the totals.
+        exclude: words that are not reported, such as those of the groups themselves.
+        top: how many words are reported: the commonest of those that ``content`` and ``exclude`` leave.
+        images: (n,) the image of each caption, where one has several: labels are shuffled over whole images.
+        permutations: how many times the labels are shuffled.
+        seed: which shuffles are drawn.
+        level: only recorded in the estimate, which as a maximum has no interval.
+
+    Returns:
+        A table of one row per word and group, and the largest |z| with its chance level.
 
     >>> words = [["red", "tie"], ["red", "tie"], ["red", "hat"], ["red", "hat"]] * 10
     >>> found = word_log_odds(words, Groups.from_values(["m", "m", "f", "f"] * 10))

@@ -105,7 +105,15 @@ def _aligned(mentions: Mentions, labels: Groups) -> tuple[NDArray[np.int32], Fla
 def error_flags(
     mentions: Mentions, labels: Groups, *, definition: ErrorDefinition = "burns_all"
 ) -> tuple[Flags, Flags]:
-    """(n,) which captions are wrong about the group, and (n,) which count: see :func:`error`.
+    """Which captions are wrong about the group, and which count: see :func:`error`.
+
+    Args:
+        mentions: the groups that each of n captions names.
+        labels: (n,) the images' groups, under names that ``mentions`` has.
+        definition: which captions are wrong, and which count: one of :data:`ERROR_DEFINITIONS`.
+
+    Returns:
+        (n,) whether each caption is wrong, and (n,) whether it counts; neither without a label.
 
     >>> said = Mentions.of(["A man", "A man and a woman", "A dog"], "lic")
     >>> wrong, counted = error_flags(said, Groups.from_values(["female"] * 3), definition="any_opposite")
@@ -159,9 +167,21 @@ def error(
       names one that is not the image's, so this is the rule of ``any_opposite``; what differs is the word list.
 
     Chance: the labels shuffled over the images, that is captions that name groups as often but blindly
-    (tables with the same margins; two-sided p-value). Interval: Wilson's, or a t interval over ``images`` (n,)
-    where an image has several captions; then whole images are shuffled too. Captions that never name anyone have
+    (tables with the same margins; two-sided p-value). Interval: Wilson's. Captions that never name anyone have
     Error 0, with a note that says why that is no merit.
+
+    Args:
+        mentions: the groups that each of n captions names.
+        labels: (n,) the images' groups, under names that ``mentions`` has; captions of an undefined one are left out.
+        definition: one of the four above.
+        images: (n,) the image of each caption, where one has several: the interval is then that of a clustered share,
+            and whole images are shuffled too.
+        draws: how many times the labels are shuffled.
+        seed: which shuffles are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The estimate; without a chance level if no caption counts.
 
     >>> said = Mentions.of(["A man", "A man", "A woman", "A dog"], "lic")
     >>> error(said, Groups.from_values(["male", "female", "female", "male"])).value
@@ -252,7 +272,16 @@ def neutral_rate(mentions: Mentions, *, images: Sequence[Any] | None = None, lev
     """Share of captions that name no group at all.
 
     Not a bias, so it has no null: it says how far Error and Ratio can be trusted. Its gap between groups is a bias:
-    ``score_gap(~mentions.named.any(axis=1), labels)``. Interval: Wilson, or t over ``images`` (n,).
+    ``score_gap(~mentions.named.any(axis=1), labels)``.
+
+    Args:
+        mentions: the groups that each of n captions names.
+        images: (n,) the image of each caption, where one has several: the interval is then that of a clustered share,
+            and not Wilson's.
+        level: confidence level of the interval.
+
+    Returns:
+        The estimate, with a note where captions name several groups.
 
     >>> neutral_rate(Mentions.of(["A man", "A dog", "People", "A girl"], "lic")).value
     0.5
@@ -288,9 +317,15 @@ def _entropy(shares: Floats) -> Floats:
 
 
 def outcomes(mentions: Mentions, labels: Groups) -> NDArray[np.int64]:
-    """(n,) what each caption says of the labelled group: 0 correct, 1 incorrect, 2 other; -1 without a label.
+    """What each caption says of the labelled group (Burns 2018).
 
-    Correct: it names that group only; incorrect: another one only; other: none or several (Burns 2018).
+    Args:
+        mentions: the groups that each of n captions names.
+        labels: (n,) the images' groups, under names that ``mentions`` has.
+
+    Returns:
+        (n,) 0 correct, where a caption names that group only; 1 incorrect, another one only; 2 other, none or several;
+        -1 without a label.
     """
     truth, kept = _aligned(mentions, labels)
     only = mentions.only
@@ -331,6 +366,17 @@ def outcome_divergence(
     groups, of all of them equally weighted (ours). Chance: groups shuffled over the outcomes (the margins of the
     table stay; the divergence of small groups is above 0 by chance alone), one-sided p-value. Interval: bootstrap
     over images, moved by the bootstrap's own bias and cut at 0.
+
+    Args:
+        mentions: the groups that each of n captions names.
+        labels: (n,) the images' groups, under names that ``mentions`` has; captions of an undefined one are left out.
+        images: (n,) the image of each caption, where one has several: whole images are shuffled and drawn.
+        draws: how many shuffles the null takes, and as many resamples the interval.
+        seed: which shuffles and resamples are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The estimate, from 0 to log2 of the number of groups.
 
     >>> said = Mentions.of(["A man"] * 9 + ["A dog"] + ["A woman"] * 5 + ["A man"] * 5, "lic")
     >>> labels = Groups.from_values(["male"] * 10 + ["female"] * 10)

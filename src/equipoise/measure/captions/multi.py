@@ -48,11 +48,17 @@ class MultiAmplification(Amplification):
 def attribute_sets(
     tasks: Any, *, kind: Literal["annotated", "all"] = "annotated", largest: int = 3, least: int = 1
 ) -> Sets:
-    """The sets of columns of ``tasks`` (n, L) that occur together in at least ``least`` images.
+    """The sets of columns of ``tasks`` that occur together in at least ``least`` images.
 
-    ``annotated`` (released code): the complete sets that images are annotated with, so that their number stays
-    below that of the images. ``all`` (the paper's definition): every set of up to ``largest`` columns; the limit is
-    ours, because their number grows with 2^L.
+    Args:
+        tasks: (n, L) 0 and 1, dense or sparse: which attributes each image has.
+        kind: ``annotated`` (released code), the complete sets that images are annotated with, so that their number
+            stays below that of the images; ``all`` (the paper's definition), every set of up to ``largest`` columns.
+        largest: the most columns of a set of ``all``; the limit is ours, because the number of sets grows with 2^L.
+        least: in how many images a set must occur.
+
+    Returns:
+        The column numbers of each set, smaller sets first.
 
     >>> attribute_sets([[1, 1, 0], [1, 1, 0], [1, 0, 0]])
     ((0,), (0, 1))
@@ -103,11 +109,9 @@ def multi_attribute_amplification(
     seed: int = 0,
     level: float = 0.95,
 ) -> MultiAmplification:
-    """Mean size and variance of the change of leaning over sets m of attributes (an image has m if it has all of
-    it).
+    """Mean size and variance of how leanings change over sets m of attributes (an image has m if it has all of it).
 
-    ``groups`` (n,), ``tasks`` (n, L): what images show; ``predicted`` (n,), ``predicted_tasks`` (n, L): what
-    captions say. M: the sets of :func:`attribute_sets` (or ``sets``) that occur with a group in the reference.
+    M: the sets of :func:`attribute_sets` that occur with a group in the reference, or ``sets``.
 
     - ``undirected``: 1 / |M| sum over g, m of |1[b(m, g) > 1 / G] (b hat(m, g) - b(m, g))|, b the group's share of
       the images with m; b hat from predicted sets and groups.
@@ -120,6 +124,27 @@ def multi_attribute_amplification(
     variance. Ours: the reference is the same images (the paper takes b from training data); images without a
     group, and captions that name none or several, are left out; the limits ``largest`` and ``least``; interval
     (bootstrap over images, sets fixed) and null. A set that is never predicted adds 0, as in BA.
+
+    Args:
+        groups: (n,) the images' groups.
+        tasks: (n, L) 0 and 1, dense or sparse: which attributes the images show.
+        predicted: (n,) the groups the captions name; the same names as in ``groups``, in the same order.
+        predicted_tasks: (n, L) 0 and 1: which of the attributes the captions mention.
+        direction: one of the three above.
+        sets: the column numbers of each set, taken as given; those of :func:`attribute_sets` if None.
+        kind: ``annotated`` or ``all``, for :func:`attribute_sets`, like the next two; not read where ``sets`` are
+            given.
+        largest: the most columns of a set of ``all``.
+        least: in how many images, of those not left out, a set must occur.
+        items: (L,) names of the attributes; numbers if None.
+        draws: how many exchanges the null takes.
+        replicates: how many times the bootstrap draws the images.
+        seed: which exchanges and resamples are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The mean size, the variance of the changes over all pairs of set and group, a table of these, and the names of
+        the sets.
 
     >>> groups = Groups.from_values(["m", "m", "f", "f"] * 5)
     >>> shown = np.array([[1, 1], [1, 0], [1, 1], [0, 1]] * 5)

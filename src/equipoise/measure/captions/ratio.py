@@ -77,15 +77,28 @@ def ratio(
     - ``burns`` (Burns 2018): second over first.
     - ``folded`` (inpainting, EMNLP 2024): max(r, 1 / r), for images whose person is masked; 1 is ideal.
 
-    Chance: with ``labels`` (n,) the same ratio of the images' own labels (captions that name whom the images
+    Chance: with ``labels`` the same ratio of the images' own labels (captions that name whom the images
     show), tested by the delta method on the difference of log ratios, image by image; without labels, and for
-    ``folded`` always, parity: as many of one as of the other, exact binomial; where ``images`` (n,) have several
-    captions, sign flips of whole images. For ``folded`` the chance level is the mean of max(r, 1 / r) under parity:
-    above 1, more for few captions. Interval: Wilson's of the first group's share, as a ratio; percentile bootstrap over
-    ``images``, none for a single one.
+    ``folded`` always, parity: as many of one as of the other, exact binomial. For ``folded`` the chance level is the
+    mean of max(r, 1 / r) under parity: above 1, more for few captions. Interval: Wilson's of the first group's share,
+    as a ratio.
 
-    A count of 0 gives no value and a note; ``zero="burns"`` adds 1e-5 to the denominator instead, as the released
-    code of Burns does, and gives the huge number that follows.
+    Args:
+        mentions: the groups that each of n captions names.
+        pair: the names of two groups that ``mentions`` has.
+        labels: (n,) the images' groups, both of the pair among them; not read for ``folded``.
+        convention: one of the three above.
+        zero: "no_value": a count of 0 gives no value and a note; "burns": 1e-5 is added to any denominator, as in the
+            released code of Burns, and a count of 0 gives the huge number that follows; there is then neither interval
+            nor chance level.
+        images: (n,) the image of each caption, where one has several: the interval is a percentile bootstrap over
+            images, none for a single one, and parity is tested by sign flips of whole images.
+        replicates: how many times the bootstrap draws the images.
+        seed: which resamples and signs are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The counts of both groups and the ratio, if it has a value.
 
     >>> said = Mentions.of(["A man"] * 6 + ["A woman"] * 2 + ["A dog"], "lic")
     >>> found = ratio(said, ("male", "female"))

@@ -54,12 +54,22 @@ def balanced_split(
 ) -> Split:
     """One balanced split: as many rows of each group as the smallest group has, ``share`` of them for testing.
 
-    ``labels`` (n,): one group per row (:class:`Groups`, names, or integers; -1 or None is undefined and never drawn).
     Of each group n_min rows are drawn, n_min the size of the smallest; round(share * n_min) of them are the test
     set (LIC, CVPR 2022: 3,314 women give 5,966 training and 662 test captions). A row's rank in the draw is a hash
     of the seed and its id, so that two files with the same ids give the same split, in whatever order their rows
-    come. Without ``ids`` a row's number is its id. Rows of one of ``clusters`` (n,) are never on both sides; whole
-    clusters are drawn until the test set is full, and what they hold beyond it is left out.
+    come.
+
+    Args:
+        labels: (n,) one group per row (:class:`Groups`, names, or integers; -1 or None is undefined and never drawn),
+            at least :data:`LEAST_TO_SPLIT` rows of each.
+        seed: which rows are drawn, and which of them are tested.
+        share: the part of the rows drawn that is for testing, between 0 and 1.
+        ids: (n,) a name for each row, none twice; a row's number is its id if None.
+        clusters: (n,) rows of one cluster are never on both sides; whole clusters are drawn until the test set is full,
+            and what they hold beyond it is left out.
+
+    Returns:
+        The rows to train on and the rows to test on.
 
     >>> split = balanced_split(["m"] * 60 + ["f"] * 40, seed=0)
     >>> len(split.train), len(split.test), split.test_share
@@ -94,8 +104,18 @@ def cross_fit_folds(
     """``folds`` splits of one balanced set, such that each of its rows is tested exactly once.
 
     The balanced set is that of :func:`balanced_split` with the same seed. All of it is tested instead of a tenth, but
-    the scores are not independent: see :func:`equipoise.measure.captions.fold_variance`. With ``clusters`` (n,) each
-    cluster is in one fold; rows are left out at random where a fold, or the others, would not be balanced.
+    the scores are not independent: see :func:`equipoise.measure.captions.fold_variance`.
+
+    Args:
+        labels: (n,) one group per row, as :func:`balanced_split` takes them.
+        folds: how many, at least 2 and at most the rows (or clusters) of the smallest group.
+        seed: which rows are drawn, and into which fold each is dealt.
+        ids: (n,) a name for each row, none twice; a row's number is its id if None.
+        clusters: (n,) each cluster is in one fold; rows are left out at random where a fold, or the others, would not
+            be balanced.
+
+    Returns:
+        One split per fold, which is its test set.
 
     >>> made = cross_fit_folds(["m"] * 60 + ["f"] * 40, folds=4)
     >>> [len(split.test) for split in made], len({int(row) for split in made for row in split.test})
@@ -114,8 +134,18 @@ def halved_folds(
 ) -> tuple[tuple[Split, ...], tuple[Split, ...]]:
     """All rows, or whole ``clusters``, dealt into two halves, and :func:`cross_fit_folds` of each half on its own.
 
-    The deal is another for each ``turn`` and depends on nothing else but ids; groups are halved too. Fewer ``folds``
-    are made where a group is in fewer clusters.
+    The deal is another for each ``turn`` and depends on nothing else but ids; groups are halved too.
+
+    Args:
+        labels: (n,) one group per row, as in :func:`balanced_split`; four rows (or clusters) of each group at least.
+        turn: which deal, any whole number.
+        folds: how many for each half; fewer are made where a group has fewer rows (or clusters).
+        ids: (n,) a name for each row, none twice; a row's number is its id if None.
+        clusters: (n,) rows of one cluster are in the same half and in the same fold; their names are the ids of the
+            deal.
+
+    Returns:
+        The splits of one half and the splits of the other.
 
     >>> one, two = halved_folds(["m"] * 60 + ["f"] * 40, turn=0)
     >>> [len(split.test) for split in one], {*one[0].train, *one[0].test} & {*two[0].train, *two[0].test}

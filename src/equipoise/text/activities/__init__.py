@@ -60,12 +60,19 @@ def count_activities(
     parser: Any = None,
     subjects: Collection[str] = PERSON_WORDS,
 ) -> ActivityCounts:
-    """Count verb-object pairs per group over ``captions``.
+    """Count verb-object pairs per group over ``captions``; give exactly one of ``labels`` and ``label``.
 
-    The group of a triple is its caption's entry in ``labels`` (None = undefined, not counted), or
-    ``label(subject word)``, for example the ``label`` method of a lexicon: give exactly one of the two.
-    ``parser`` is a loaded spaCy pipeline (or any callable from text to tokens); None uses the rules of
-    :func:`find_triples`. A pair counts once per caption and group.
+    Args:
+        captions: English captions; a pair counts once per caption and group.
+        labels: the group of each caption, which all of its triples get; None = undefined, not counted.
+        label: a function from a triple's subject word to its group or None, for example the ``label`` method of a
+            lexicon.
+        parser: a loaded spaCy pipeline (or any callable from text to tokens); None uses the rules of
+            :func:`find_triples`.
+        subjects: the words, in lower case, that can be a subject; by default common words for people.
+
+    Returns:
+        The counts of each activity by group, with what was left out.
 
     >>> counts = count_activities(["a man rides a horse", "a woman is riding a horse"], ["male", "female"])
     >>> counts.table[["male", "female"]].to_dict("index")
@@ -166,6 +173,16 @@ def activity_bias(
     lopsided in everything. The count z-score is (log ratio - chance) / sqrt(1/(c_first + s) + 1/(c_second +
     s)); ``z_across`` standardises the log ratios among themselves (GABInsight's Z-test; check ``normality_p``).
 
+    Args:
+        counts: what :func:`count_activities` gives, of which the two groups' counts are used.
+        first: the group that a log ratio above chance leans towards.
+        second: the group that a log ratio below chance leans towards.
+        smoothing: s, above 0 because a zero count has no logarithm.
+        min_count: the fewest counts, of the two groups together, with which an activity is kept.
+
+    Returns:
+        The log ratios of the activities kept, highest first, with their tests and the chance level.
+
     >>> table = pd.DataFrame({"verb": ["ride"], "object": ["horse"], "m": [9], "f": [9]}, index=["ride horse"])
     >>> bias = activity_bias(ActivityCounts(table, ("m", "f"), 18, 18), "m", "f")
     >>> float(bias.table.loc["ride horse", "log_ratio"]), bias.chance
@@ -201,8 +218,17 @@ def mask_log_ratios(
 ) -> ActivityBias:
     """The same log ratio from a masked language model: ln of summed probabilities of two groups' words.
 
-    ``probabilities``: one row per activity, one column per word, the model's probability of that word at the mask of
-    "a <mask> is doing X". ``words``: the words of each group. Chance is 0: both groups equally likely.
+    Chance is 0: both groups equally likely.
+
+    Args:
+        probabilities: one row per activity, one column per word, the model's probability of that word at the mask of
+            "a <mask> is doing X"; those of a group's words must sum to more than 0 and at most 1.
+        words: the words of each group, at least one; each must have its column.
+        first: the group that a log ratio above 0 leans towards.
+        second: the group that a log ratio below 0 leans towards.
+
+    Returns:
+        The log ratios, highest first, with ``z_across`` but without the tests that need counts.
 
     >>> table = pd.DataFrame({"man": [0.4, 0.1], "woman": [0.1, 0.4]}, index=["fix car", "bake cake"])
     >>> bias = mask_log_ratios(table, {"male": ["man"], "female": ["woman"]}, "male", "female")

@@ -55,7 +55,14 @@ def find_triples(caption: str, subjects: Collection[str] = PERSON_WORDS) -> tupl
 
     The nearest subject word before a verb is its subject ("a man and a woman" both are). A verb is a word in -ing
     that is not a common noun, or a form of a listed verb right after its subject. The object is the head (last
-    word) of the noun phrase right after the verb; "a slice of pizza" gives pizza. No direct object, no triple.
+    word) of the noun phrase right after the verb; "a slice of pizza" gives pizza.
+
+    Args:
+        caption: English text, of one sentence or several; a subject counts up to the end of its sentence.
+        subjects: the words, in lower case, that can be a subject; by default common words for people.
+
+    Returns:
+        The triples in the order of the text, one per subject. No direct object, no triple.
 
     >>> find_triples("A man standing next to a woman holding a small baby")
     (Triple(subject='woman', verb='hold', object='baby'),)
@@ -152,12 +159,19 @@ def _is_next_verb(tokens: Sequence[str], position: int, after_noun: bool) -> boo
 
 
 def parsed_triples(document: Iterable[Any], subjects: Collection[str] = PERSON_WORDS) -> tuple[Triple, ...]:
-    """Triples of one parsed caption: an iterable of tokens with spaCy's ``text lemma_ dep_ head children``.
+    """Triples of one parsed caption.
 
     Base forms come from the same rules as in :func:`find_triples`, for a small parser's lemmas are often wrong
     ("riding" as "rid"); its lemma is taken for verbs the rules do not know. The object is a direct object; its
     verb's subject is the verb's own, else that of the verb it is joined to, else the noun the verb's clause
     describes ("a man riding").
+
+    Args:
+        document: the caption's tokens with spaCy's ``text lemma_ dep_ head children``.
+        subjects: the words, in lower case, that can be a subject; by default common words for people.
+
+    Returns:
+        The triples in the order of their objects, one per subject.
     """
     triples = []
     for token in document:

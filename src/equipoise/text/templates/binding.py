@@ -82,8 +82,14 @@ def binding_captions(
 
     One person: "A {g} is {X}". Two: "A {g} is {X} and a {other} is in the scene". The reversed caption has the
     other gender in the performer's place. E1 is asked with the one-person template, the other groups with both.
-    ``words`` maps each gender to its noun (default female: woman, male: man); with more than two, ``unexpected``
-    says which one stands against the expected.
+
+    Args:
+        of: the activity; :func:`activity` finds one by its id.
+        words: maps each gender to its noun (default female: woman, male: man).
+        unexpected: the gender that stands against the expected one; needed where ``words`` has more than two.
+
+    Returns:
+        The captions one by one, group after group in the order E1, E2, U1, U2.
 
     >>> first, second = list(binding_captions(activity("drinking_beer")))[1:3]
     >>> first.group, first.people, first.text
@@ -112,9 +118,15 @@ def binding_captions(
 
 
 def activity_choices(of: Activity, *, performer: str = "person", other: str = "") -> tuple[str, ...]:
-    """Captions for activity recognition: the true activity first, then each near one.
+    """Captions for activity recognition, which differ in the activity alone.
 
-    ``performer`` and ``other`` are nouns; with ``other`` the two-person template is used.
+    Args:
+        of: the true activity, with its near ones.
+        performer: the noun for who does it.
+        other: the noun for somebody else in the scene; with one, the two-person template is used.
+
+    Returns:
+        The caption of the true activity first, then that of each near one.
 
     >>> activity_choices(activity("drinking_beer"), performer="woman", other="man")[1]
     'A woman is pouring beer and a man is in the scene'

@@ -183,7 +183,19 @@ def caption_sets(
     hold: Sequence[str] = (),
     segment: str = "",
 ) -> Iterator[CaptionSet]:
-    """Counterfactual caption sets of ``subjects``, lazily; see :class:`CaptionPlan` for the arguments.
+    """Counterfactual caption sets of ``subjects``, made as they are asked for; see :class:`CaptionPlan`.
+
+    Args:
+        subjects: singular nouns without their articles; two that differ only in case are refused when the second comes.
+        axes: those that captions name groups of, at least one that is not held.
+        prefixes: what captions begin with, each in sets of its own; ``{}`` or ``{a}`` in one says where the rest goes.
+        order: the axis names and ``"subject"``, each once; by default the axes as given, then the subject.
+        hold: axes that do not vary inside a set: each of their groups makes sets of its own, and the neutral prompt
+            keeps its word.
+        segment: how every ``set_id`` begins; by default the axis names.
+
+    Returns:
+        The sets of each subject, one for each combination of held groups and prefix.
 
     >>> race, gender = Axis.of("race", ["Asian", "Black"]), Axis.of("gender", ["male", "female"])
     >>> first = next(caption_sets(["doctor"], [race, gender], prefixes=["A photo of"]))

@@ -46,11 +46,19 @@ def edit_instructions(
     templates: Sequence[str] = (),
     guidance_scales: Sequence[float] = (),
 ) -> Iterator[EditInstruction]:
-    """Edit instructions: every template x guidance scale x group, the group fastest.
+    """Edit instructions: every template x guidance scale x group.
 
     Without arguments, the 16 edits of an image in GenSynth (arXiv 2305.15407, Table 6): 4 templates x 2 genders
-    x text guidance 9.5 and 15. ``groups`` names shipped groups, or maps any group to the words that its
-    templates ask for (``{adjective}``, ``{noun}``, or fields of your own); ``a/an`` in a template is resolved.
+    x text guidance 9.5 and 15.
+
+    Args:
+        groups: names of shipped groups, or a mapping of any group to the words that its templates ask for
+            (``{adjective}``, ``{noun}``, or fields of your own).
+        templates: texts with at least one such field, by default GenSynth's four; ``a/an`` in one is resolved.
+        guidance_scales: how hard the editor follows the text; numbers above 0, by default 9.5 and 15.
+
+    Returns:
+        The instructions one by one, the template changing slowest and the group fastest.
 
     >>> edits = list(edit_instructions())
     >>> len(edits), edits[4].text

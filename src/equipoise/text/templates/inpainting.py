@@ -50,14 +50,23 @@ def inpainting_prompt(
     terms: Mapping[str, Mapping[str, str]] | None = None,
     wording: Wording | None = None,
 ) -> InpaintingPrompt:
-    """``caption`` said of the groups in ``targets`` (axis -> group), one axis or several at once.
+    """``caption`` said of the groups in ``targets``, on one axis or several at once.
 
-    On each axis, the words for a group are replaced when the caption has any (by ``lexicons[axis]``; by default the
-    shipped lexicons of gender, age and race and the shipped phrases of skin tone); every such word is, whoever it
-    speaks of. Otherwise a term is put beside the first person noun: ``terms[axis][group]``, or the group's own name,
-    in the order English has them. ``wording`` (the shipped one unless given) holds all of this, and the names that
-    tables have for the groups; a group that an axis with words does not know is refused. When the caption names no
-    person, or a race where the skin tone changes, there is no prompt, and ``reason`` says so.
+    On each axis, the words for a group are replaced when the caption has any; every such word is, whoever it speaks
+    of. Otherwise a term is put beside the first person noun, in the order English has them. A group that an axis with
+    words does not know is refused. When the caption names no person, or a race where the skin tone changes, or when a
+    word for another group has no counterpart, there is no prompt, and ``reason`` says so.
+
+    Args:
+        caption: one English caption.
+        targets: axis -> group, at least one.
+        lexicons: axis -> what replaces its words; by default the shipped lexicons of gender, age and race and the
+            shipped phrases of skin tone. Where given, a term is put in on every axis that they lack.
+        terms: axis -> group -> the term that is put in, before what ``wording`` says; the group's own name otherwise.
+        wording: holds all of this, and the names that tables have for the groups; the shipped one unless given.
+
+    Returns:
+        The prompt with how each group came in, or the reason why there is none.
 
     >>> inpainting_prompt("A man rides his horse", {"gender": "female"}).text
     'A woman rides her horse'
@@ -117,7 +126,17 @@ def inpainting_prompts(
     terms: Mapping[str, Mapping[str, str]] | None = None,
     wording: Wording | None = None,
 ) -> Iterator[InpaintingPrompt]:
-    """A prompt for every combination of ``groups`` (axis -> groups), the first axis slowest.
+    """A prompt for every combination of ``groups``.
+
+    Args:
+        caption: one English caption.
+        groups: axis -> the groups to say it of.
+        lexicons: axis -> what replaces its words, as in :func:`inpainting_prompt`.
+        terms: axis -> group -> the term that is put in where no word is replaced.
+        wording: the words of groups and the names that tables have for them; the shipped one unless given.
+
+    Returns:
+        The prompts one by one, the first axis slowest; one that cannot be made has a ``reason`` in place of its text.
 
     >>> groups = {"gender": ["female", "male"], "age": ["young", "old"]}
     >>> [p.text for p in inpainting_prompts("An officer waves", groups)][1:3]

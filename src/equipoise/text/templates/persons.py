@@ -43,9 +43,14 @@ def person_prompts(
 ) -> tuple[PersonPrompts, ...]:
     """Prompts for person preference (does a model prefer "a person" to the person's own group?), by template.
 
-    There is one entry for each template, so that a metric can be reported with its sensitivity to wording; the
-    first is "a photo of a person". ``phrases`` maps the groups of an axis of your own to what stands for them
-    ("elderly person"); without it, ``axis`` is one of :func:`person_axes`.
+    Args:
+        axis: one of :func:`person_axes`, or with ``phrases`` a name of your own.
+        phrases: maps the groups of an axis of your own to what stands for them ("elderly person").
+        templates: prompts with ``{}`` where the person goes; by default five, of which the first is "a photo of a
+            person".
+
+    Returns:
+        One entry for each template, so that a metric can be reported with its sensitivity to wording.
 
     >>> first = person_prompts("race")[0]
     >>> first.neutral, first.groups["White"], first.groups["Indian"]
@@ -69,7 +74,15 @@ def person_prompts(
 def zero_shot_prompts(
     axis: str, *, phrases: Mapping[str, str] | None = None, templates: Sequence[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Prompts that label a picture with a group of ``axis``: for each group, one prompt per template.
+    """Prompts that label a picture with a group of ``axis``.
+
+    Args:
+        axis: one of :func:`person_axes`; not used with ``phrases``.
+        phrases: maps the groups of an axis of your own to what stands for them ("elderly person").
+        templates: prompts with ``{}`` where the person goes; by default those of :func:`person_prompts`.
+
+    Returns:
+        For each group, one prompt per template.
 
     >>> zero_shot_prompts("gender")["female"][:2]
     ('a photo of a woman', 'a picture of a woman')
@@ -111,11 +124,18 @@ _LAST_WORD = re.compile(r"(?<![\w-])([\w-]+)\s+$")
 
 
 def person_span(text: str, also: Iterable[Span] = ()) -> Span | None:
-    """Start and end of the first noun phrase in ``text`` that names a person; ``None`` when there is none.
+    """Where the first noun phrase in ``text`` that names a person is.
 
     A noun that belongs to the phrase is part of it ("tennis player"); adjectives are not. What a picture only
     shows ("a statue of a man"), what is not there ("no people") and nouns that describe a thing or an animal
-    ("passenger train", "baby elephant") do not count. ``also`` gives further spans that name people.
+    ("passenger train", "baby elephant") do not count.
+
+    Args:
+        text: an English caption.
+        also: further spans that name people, such as words of a lexicon; the same exceptions hold for them.
+
+    Returns:
+        Start and end of the phrase; ``None`` when there is none.
 
     >>> text = "A statue of a man next to a tennis player"
     >>> start, end = person_span(text)

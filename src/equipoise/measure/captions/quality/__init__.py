@@ -58,10 +58,21 @@ def caption_quality(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, ItemScores]:
-    """Several ``metrics`` of the same captions by name; the captions are read once.
+    """Several metrics of the same captions by name; the captions are read once.
 
-    ``documents`` are the captions over which CIDEr counts how rare words are (default: the references). With one
-    caption only and no documents CIDEr is left out, as it has no meaning.
+    With one caption only and no documents CIDEr is left out, as it has no meaning.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+        metrics: which of :data:`CAPTION_METRICS`.
+        documents: the captions of each image over which CIDEr counts how rare words are; the references if None.
+        clusters: (n,) the image of each caption, where one has several: whole images are drawn.
+        level: confidence level of the intervals.
+        seed: which resamples are drawn.
+
+    Returns:
+        The scores by the name of the metric, in the order of :data:`CAPTION_METRICS`.
     """
     for name in metrics:
         if name not in CAPTION_METRICS:

@@ -38,11 +38,22 @@ def bleu(
     replicates: int = 1000,
     seed: int = 0,
 ) -> tuple[ItemScores, ItemScores, ItemScores, ItemScores]:
-    """BLEU-1 to BLEU-4 of ``candidates`` (n,) against their ``references``, in [0, 1].
+    """BLEU-1 to BLEU-4 of captions against their references, in [0, 1].
 
     The value is the corpus's: geometric mean of the clipped precisions of the summed counts, times the brevity
-    penalty exp(1 - r / c) with the closest reference lengths. ``values`` (n,) are each caption's own BLEU, whose mean
-    is another number. The interval resamples captions, or whole ``clusters`` (images), and sums their counts anew.
+    penalty exp(1 - r / c) with the closest reference lengths. The interval resamples captions, or whole images, and
+    sums their counts anew.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+        clusters: (n,) the image of each caption, where one has several: whole images are drawn.
+        level: confidence level of the interval.
+        replicates: how many times the bootstrap draws the captions.
+        seed: which resamples are drawn.
+
+    Returns:
+        BLEU-1 to BLEU-4, each with ``values`` (n,), the captions' own BLEU, whose mean is another number.
 
     >>> scores = bleu(["a dog runs on grass"], [["a dog runs on the grass", "dogs"]])
     >>> [round(score.estimate.value, 4) for score in scores]
@@ -69,7 +80,15 @@ def bleu(
 def bleu_1(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
-    """BLEU-1: single words; see :func:`bleu`."""
+    """BLEU-1: single words; see :func:`bleu`.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+
+    Returns:
+        The corpus's BLEU-1 with its interval, and that of each caption.
+    """
     return bleu(candidates, references)[0]
 
 
@@ -83,7 +102,15 @@ def bleu_1(
 def bleu_2(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
-    """BLEU-2: up to pairs of words; see :func:`bleu`."""
+    """BLEU-2: up to pairs of words; see :func:`bleu`.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+
+    Returns:
+        The corpus's BLEU-2 with its interval, and that of each caption.
+    """
     return bleu(candidates, references)[1]
 
 
@@ -97,7 +124,15 @@ def bleu_2(
 def bleu_3(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
-    """BLEU-3: up to three words in a row; see :func:`bleu`."""
+    """BLEU-3: up to three words in a row; see :func:`bleu`.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+
+    Returns:
+        The corpus's BLEU-3 with its interval, and that of each caption.
+    """
     return bleu(candidates, references)[2]
 
 
@@ -111,7 +146,15 @@ def bleu_3(
 def bleu_4(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
-    """BLEU-4: up to four words in a row; see :func:`bleu`."""
+    """BLEU-4: up to four words in a row; see :func:`bleu`.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+
+    Returns:
+        The corpus's BLEU-4 with its interval, and that of each caption.
+    """
     return bleu(candidates, references)[3]
 
 

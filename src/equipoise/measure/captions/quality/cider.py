@@ -49,13 +49,23 @@ def cider(
     level: float = 0.95,
     seed: int = 0,
 ) -> ItemScores:
-    """CIDEr-D of ``candidates`` (n,) against their ``references``, in [0, 10].
+    """CIDEr-D of captions against their references, in [0, 10].
 
     Each caption is a vector of n-gram counts times log(N / images whose references hold the n-gram); the score is the
     clipped cosine with each reference, times a penalty for another length, averaged over references and n = 1 to 4,
-    times 10. Rarity is counted over the ``references`` themselves, so the value depends on which images are judged
-    together; ``documents`` (the captions of each image of another set) counts it there. The interval is a bootstrap
-    over captions, or over whole ``clusters`` (images), with the rarities held.
+    times 10. The interval is a bootstrap over captions, or over whole images, with the rarities held.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+        documents: the captions of each image of another set, two images at least, to count rarity there. If None it is
+            counted over the references themselves, so that the value depends on which images are judged together.
+        clusters: (n,) the image of each caption, where one has several: whole images are drawn.
+        level: confidence level of the interval.
+        seed: which resamples are drawn.
+
+    Returns:
+        The mean with its interval, and ``values`` (n,) of the captions.
 
     >>> scores = cider(["a red dog", "two cats"], [["a red dog", "a dog"], ["a bird"]])
     >>> scores.values.round(4).tolist(), round(scores.estimate.value, 4)

@@ -52,12 +52,23 @@ def meteor_approximate(
     replicates: int = 1000,
     seed: int = 0,
 ) -> ItemScores:
-    """An approximation of METEOR of ``candidates`` (n,) against their ``references``, in [0, 1].
+    """An approximation of METEOR of captions against their references, in [0, 1].
 
-    Of each caption the best reference counts; ``values`` (n,) are (1 - 0.6 (chunks / matches)^0.2) F, F the harmonic
-    mean of precision and recall of matched words (content words weigh 0.75, function words 0.25, stems 0.6 of a word)
-    with recall at 0.85. The estimate is of the summed counts of all captions, as METEOR reports a corpus, with a
-    bootstrap interval over captions or whole ``clusters`` (images).
+    Of each caption the best reference counts. F is the harmonic mean of precision and recall of matched words (content
+    words weigh 0.75, function words 0.25, stems 0.6 of a word) with recall at 0.85. The interval is a bootstrap over
+    captions or whole images.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+        clusters: (n,) the image of each caption, where one has several: whole images are drawn.
+        level: confidence level of the interval.
+        replicates: how many times the bootstrap draws the captions.
+        seed: which resamples are drawn.
+
+    Returns:
+        The estimate, of the summed counts of all captions, as METEOR reports a corpus, and ``values`` (n,), which are
+        (1 - 0.6 (chunks / matches)^0.2) F of each caption.
 
     >>> scores = meteor_approximate(["a dog runs"], [["a dog runs", "cats"]])
     >>> scores.values.round(3).tolist(), scores.estimate.notes[0]

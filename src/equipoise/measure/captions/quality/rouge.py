@@ -37,10 +37,20 @@ def rouge_l(
     level: float = 0.95,
     seed: int = 0,
 ) -> ItemScores:
-    """ROUGE-L of ``candidates`` (n,) against their ``references``, in [0, 1]: the mean F with beta 1.2.
+    """ROUGE-L of captions against their references, in [0, 1]: the mean F with beta 1.2.
 
     Precision and recall are of the longest common subsequence, each the best over the references, which may be two
-    different ones. The interval is a bootstrap over captions, or over whole ``clusters`` (images).
+    different ones. The interval is a bootstrap over captions, or over whole images.
+
+    Args:
+        candidates: (n,) the captions to judge, or these with their references, as :func:`pair_captions` pairs them.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+        clusters: (n,) the image of each caption, where one has several: whole images are drawn.
+        level: confidence level of the interval.
+        seed: which resamples are drawn.
+
+    Returns:
+        The mean with its interval, and ``values`` (n,) of the captions.
 
     >>> rouge_l(["a dog runs"], [["a brown dog runs", "dog"]]).values.round(4).tolist()
     [1.0]

@@ -146,9 +146,16 @@ class CaptionPairs:
 def pair_captions(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> CaptionPairs:
-    """``candidates`` (n,) with their ``references`` (n, one or more each) as tokens.
+    """Captions with their references, as tokens.
 
     What is already paired is handed through, so that several metrics of the same captions read them once.
+
+    Args:
+        candidates: (n,) the captions to judge, as texts or as tokens, or what is already paired.
+        references: (n,) the references of each caption, one or more; None where they are paired already.
+
+    Returns:
+        The tokens of the captions, and of the references of each.
 
     >>> pair_captions(["A dog."], [["a dog", "Two dogs!"]]).flat_references
     [['a', 'dog'], ['two', 'dogs']]
