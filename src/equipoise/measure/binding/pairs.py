@@ -43,13 +43,22 @@ def text_to_image(
     level: float = 0.95,
     seed: int = 0,
 ) -> ByActivity:
-    """Probability that a caption scores its matching image above one of the other performer (GABInsight,
-    section 4).
+    """Probability that a caption scores its matching image above one of the other performer (GABInsight, section 4).
 
-    ``scores`` (n,): each image with the activity's caption for the ``caption`` performer. "expected": an E
-    image is right; "unexpected": a U image is right; "neutral" ("a person is ..."): an E image counts. Exact
-    over all pairs of an activity (AUC, ties one half), then a mean over activities. ``people`` 2 compares E2
-    with U2, 1 compares E1 with U1. Chance 1/2.
+    Exact over all pairs of an activity (AUC, ties one half), then a mean over activities. Chance 1/2.
+
+    Args:
+        scenes: the activity and the scenario of each image.
+        scores: (n,) each image with the activity's caption for the ``caption`` performer.
+        caption: "expected": an E image is right; "unexpected": a U image is right; "neutral" ("a person is ..."): an E
+            image counts.
+        people: 2 compares E2 with U2, 1 compares E1 with U1.
+        method: of the intervals over activities, as in :func:`equipoise.measure.stats.mean_interval`.
+        level: confidence level of the intervals.
+        seed: which sign flips and resamples are drawn.
+
+    Returns:
+        The probability for each activity with images of both performers, and the means over activities.
 
     >>> scenes = Scenes.of(["bake"] * 4, ["E2", "E2", "U2", "U2"])
     >>> text_to_image(scenes, [0.3, 0.2, 0.25, 0.1]).overall.value
@@ -90,6 +99,17 @@ def neutral_preference(
     """Probability that "a person is ..." scores the expected performer's image above the unexpected one's.
 
     1/2 is no preference; above 1/2 the model takes "a person" for the expected group. See :func:`text_to_image`.
+
+    Args:
+        scenes: the activity and the scenario of each image.
+        scores: (n,) each image with the activity's neutral caption.
+        people: 2 compares E2 with U2, 1 compares E1 with U1.
+        method: of the intervals over activities, as in :func:`equipoise.measure.stats.mean_interval`.
+        level: confidence level of the intervals.
+        seed: which sign flips and resamples are drawn.
+
+    Returns:
+        The probability for each activity with images of both performers, and the means over activities.
 
     >>> scenes = Scenes.of(["bake"] * 2, ["E1", "U1"])
     >>> neutral_preference(scenes, [0.2, 0.2], people=1).overall.value
@@ -137,11 +157,24 @@ def sampled_pairs(
 ) -> SampledPairs:
     """The text-to-image choice over one-to-one pairs of images, cut to the shorter list (GABInsight).
 
-    ``pairing`` "random" draws pairs ``repeats`` times; "in_order" pairs images as they come, once (the released
-    code). ``variant`` "raw" compares scores; "round3" compares the two-way softmax of raw cosines rounded to
-    three decimals (the released code: any gap below 0.002 is a tie). A tie is one half, or goes to the image
-    whose performer is ``tie_goes_to`` (the released code: "man"; ``scenes.expected`` must say who is expected).
-    The released code is thus ``pairing="in_order", variant="round3", tie_goes_to="man"``.
+    The released code is ``pairing="in_order", variant="round3", tie_goes_to="man"``.
+
+    Args:
+        scenes: the activity and the scenario of each image.
+        scores: (n,) each image with the activity's caption for the ``caption`` performer.
+        caption: "expected", "unexpected" or "neutral", as in :func:`text_to_image`.
+        people: 2 compares E2 with U2, 1 compares E1 with U1.
+        pairing: "random" draws pairs ``repeats`` times; "in_order" pairs images as they come, once.
+        variant: "raw" compares scores; "round3" compares the two-way softmax of raw cosines rounded to three decimals,
+            so that any gap below 0.002 is a tie.
+        tie_goes_to: the group whose image wins a tie (``scenes.expected`` must say who is expected); ``None``: a tie is
+            one half.
+        repeats: how many random pairings are averaged.
+        level: confidence level of the intervals.
+        seed: which pairs and sign flips are drawn.
+
+    Returns:
+        The mean over the repeats, the value of each repeat by category, and the number of pairs.
 
     >>> scenes = Scenes.of(["bake"] * 3, ["E2", "U2", "U2"], expected={"bake": "woman"})
     >>> sampled_pairs(scenes, [0.3, 0.2, 0.4], pairing="in_order").mean.overall.value

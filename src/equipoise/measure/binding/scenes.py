@@ -136,8 +136,20 @@ def over_activities(
     """The unweighted mean over the activities of each category and of all ("all").
 
     An activity is the unit: intervals are over activities (each one a cluster of images), p-values flip the
-    sign of whole activities. Activities of ``scenes`` that ``by_activity`` lacks are counted as dropped, with
-    ``what`` as reason.
+    sign of whole activities.
+
+    Args:
+        scenes: the activities and their categories.
+        by_activity: the estimate of each activity that has one; only its value enters the means.
+        what: what the other activities of ``scenes`` lack: the reason for which they are counted as dropped.
+        null_value: the chance level of an activity's value; ``None``: there is no p-value.
+        share: whether the values are shares in [0, 1]; if not, they are differences of shares, in [-1, 1].
+        method: of the intervals, as in :func:`equipoise.measure.stats.mean_interval`.
+        level: confidence level of the intervals.
+        seed: which sign flips and resamples are drawn.
+
+    Returns:
+        The estimates of the activities as given, and the mean of each category and of all.
     """
     if not by_activity:
         raise InputError(f"no activity has {what}; there is nothing to average")
@@ -203,13 +215,22 @@ def image_to_text(
     level: float = 0.95,
     seed: int = 0,
 ) -> ImageToText:
-    """Share of images whose own caption scores above the caption with the groups exchanged (GABInsight, section
-    4).
+    """Share of images whose own caption scores above the caption with the groups exchanged (GABInsight, section 4).
 
-    ``true_scores`` and ``reversed_scores`` (n,): the image with "a woman is fixing a car and a man is in the
-    scene" and with the two words swapped. Correct iff strictly above; ``ties`` "half" gives a tie one half.
     Accuracy is a mean over an activity's images, then over activities. Chance 1/2. Drops are differences within
     an activity, chance 0.
+
+    Args:
+        scenes: the activity and the scenario of each image.
+        true_scores: (n,) each image with its own caption, such as "a woman is fixing a car and a man is in the scene".
+        reversed_scores: (n,) each image with that caption, the two words swapped.
+        ties: "wrong": an image is correct only if strictly above; "half": a tie counts one half.
+        method: of the intervals over activities, as in :func:`equipoise.measure.stats.mean_interval`.
+        level: confidence level of the intervals.
+        seed: which sign flips and resamples are drawn.
+
+    Returns:
+        The accuracy in each scenario that has images, the two drops, and whether each image is correct.
 
     >>> scenes = Scenes.of(["bake"] * 4, ["E1", "E2", "U1", "U2"])
     >>> found = image_to_text(scenes, [0.3, 0.3, 0.3, 0.2], [0.2, 0.2, 0.2, 0.3])

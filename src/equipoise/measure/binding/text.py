@@ -58,12 +58,21 @@ def text_encoder_bias(
     level: float = 0.95,
     seed: int = 0,
 ) -> TextEncoderBias:
-    """Share of activities with cos(T("A person is X"), T("A {expected} is X")) above the unexpected one (GAB,
-    Table 1).
+    """Share of activities with cos(T("A person is X"), T("A {expected} is X")) above the unexpected one (GAB, Table 1).
 
-    ``to_expected`` and ``to_unexpected`` (n,): the two cosines of each activity. ``variant`` "raw" compares
-    them, a tie is one half; "round3" is the released code (softmax rounded to three decimals must exceed 0.5,
-    so a gap below 0.002 counts as unbiased): its chance level is then below 1/2 and is left empty.
+    Args:
+        to_expected: (n,) the cosine of each activity's neutral sentence with the expected group's sentence.
+        to_unexpected: (n,) its cosine with the other group's sentence.
+        categories: (n,) the category of each activity; ``None``: there is only "all".
+        variant: "raw" compares the cosines, a tie is one half; "round3" is the released code (softmax rounded to three
+            decimals must exceed 0.5, so a gap below 0.002 counts as unbiased): its chance level is then below 1/2 and
+            is left empty.
+        method: of the intervals over activities, as in :func:`equipoise.measure.stats.mean_interval`.
+        level: confidence level of the intervals.
+        seed: which sign flips and resamples are drawn.
+
+    Returns:
+        The share in each category and in all, and how large the gaps between the two cosines are.
 
     >>> found = text_encoder_bias([0.9, 0.8, 0.801], [0.8, 0.9, 0.8])
     >>> round(found.by_category["all"].value, 4), found.n_ties
@@ -152,10 +161,23 @@ def activity_recognition(
 ) -> Recognition:
     """Rank of the true activity's caption among captions of near activities: MRR, recall@1, recall@3 (GABInsight).
 
-    ``true_scores`` (n,) and ``near_scores`` (n, m); ``near`` (n, m) marks the captions that exist where
-    activities have different numbers of them (default all). ``ties`` "expected" averages over the order of tied
-    captions; "favour_true" puts the true one first (the released code). Means over an activity's images, then
-    over activities; chance is H_m / m for MRR and k / m for recall@k with m captions, the true one included.
+    Means over an activity's images, then over activities; chance is H_m / m for MRR and k / m for recall@k with m
+    captions, the true one included.
+
+    Args:
+        scenes: the activity and the scenario of each image.
+        true_scores: (n,) each image with the caption of its own activity.
+        near_scores: (n, c) each image with the captions of the activities near its own.
+        near: (n, c) which of these captions exist, where activities have different numbers of them; ``None``: all.
+        ks: the k of each recall@k.
+        ties: "expected" averages over the order of tied captions; "favour_true" puts the true one first (the released
+            code).
+        method: of the intervals over activities, as in :func:`equipoise.measure.stats.mean_interval`.
+        level: confidence level of the intervals.
+        seed: which sign flips and resamples are drawn.
+
+    Returns:
+        Every metric by scenario, and its value and chance level for every image.
 
     >>> scenes = Scenes.of(["bake"] * 2, ["E1", "E1"])
     >>> found = activity_recognition(scenes, [0.9, 0.5], [[0.1, 0.2], [0.6, 0.5]])

@@ -30,8 +30,15 @@ class MeanAveragePrecision:
 def average_precision(scores: ArrayLike, truth: ArrayLike) -> float:
     """Area under precision and recall as a step function, sum over thresholds of (R_i - R_(i-1)) P_i.
 
-    ``scores`` (n,), ``truth`` (n,) of 0 and 1. Equal scores are one threshold, as in scikit-learn's
-    ``average_precision_score``: their order cannot help or hurt. A label that no image has is refused.
+    Equal scores are one threshold, as in scikit-learn's ``average_precision_score``: their order cannot help or hurt.
+    A label that no image has is refused.
+
+    Args:
+        scores: (n,) the classifier's score of the label for each image; only their order counts.
+        truth: (n,) of 0 and 1, whether each image has the label.
+
+    Returns:
+        A number above 0 and at most 1.
 
     >>> average_precision([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
     0.8333333333333333
@@ -67,10 +74,21 @@ def mean_average_precision(
     seed: int = 0,
     level: float = 0.95,
 ) -> MeanAveragePrecision:
-    """Mean of :func:`average_precision` over the columns of ``scores`` and ``truth``, (n, L) each.
+    """Mean of :func:`average_precision` over the columns of ``scores`` and ``truth``.
 
     Labels that no image has are left out and counted. Interval: bootstrap over images, all labels of an image
     together. Chance: all labels of an image dealt to another image's scores.
+
+    Args:
+        scores: (n, L) the classifier's score of each label for each image.
+        truth: (n, L) of 0 and 1, whether each image has each label.
+        replicates: how many resamples of the images make the interval.
+        draws: how many times labels are dealt anew for chance.
+        seed: which resamples and deals are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The mean with its interval and chance level, and the average precision of each label.
 
     >>> found = mean_average_precision([[0.9, 0.1], [0.2, 0.8], [0.6, 0.7]], [[1, 0], [0, 1], [1, 0]])
     >>> found.estimate.value, found.by_label.tolist()

@@ -75,14 +75,27 @@ def leakage_amplification(
     clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> ClassifierLeakage:
-    """LK_M, LK_D and LK of ``predicted`` (n, L), labels of 0 and 1 or scores, and ``truth`` (n, L) of 0 and 1.
+    """LK_M of predicted objects, LK_D of annotated ones, and their difference LK.
 
-    A reader (logistic regression, or an MLP of two layers of 256) guesses the group from the vector of objects; the
-    group of an image is never among them. Both sides are read on the same images, drawn so that groups are equal,
-    ``folds`` ways for each of ``seeds``: every image drawn is tested by a reader that has not seen it. ``weighting``
-    is ``confidence`` (the inpainting paper, as LIC) or ``accuracy`` (Wang 2019). ``match`` first perturbs the truth
-    until its F1 is the model's (Wang 2019). The papers leave the reader open; the default is ours. Rows of one of
-    ``clusters`` (n,) are never both in training and in test. Intervals and p-values: :func:`leakage_of_vectors`.
+    A reader guesses the group from the vector of objects; the group of an image is never among them. Both sides are
+    read on the same images, drawn so that groups are equal, ``folds`` ways for each of ``seeds``: every image drawn is
+    tested by a reader that has not seen it. Intervals and p-values: :func:`leakage_of_vectors`.
+
+    Args:
+        predicted: (n, L) labels of 0 and 1, or scores.
+        truth: (n, L) annotated labels, of 0 and 1.
+        groups: (n,) the group of each image; an image without one is never drawn.
+        reader: "logistic" regression, or "mlp" of two layers of 256. The papers leave it open; the default is ours.
+        weighting: ``confidence`` (the inpainting paper, as LIC) or ``accuracy`` (Wang 2019).
+        match: whether the truth is first perturbed until its F1 is the model's (Wang 2019); not possible for scores.
+        folds: in how many parts the images drawn are tested.
+        seeds: one draw of images for each; the first also perturbs the truth.
+        ids: (n,) names of the images; a draw depends on them and its seed alone. ``None``: row numbers.
+        clusters: (n,) rows of one cluster are never both in training and in test.
+        level: confidence level of the intervals.
+
+    Returns:
+        LK_M, LK_D and LK, each with its interval and chance level, and the F1 of the predictions (NaN for scores).
 
     >>> rng = np.random.default_rng(0)
     >>> truth = (rng.random((200, 4)) < 0.5).astype(float)
@@ -123,6 +136,13 @@ def _cut(fitted: FittedLeakage, note: str = "") -> FittedLeakage:
 
 def micro_f1(predicted: Floats, truth: Floats) -> float:
     """F1 of all labels of all images together: 2 hits / (predicted + true).
+
+    Args:
+        predicted: (n, L) of 0 and 1.
+        truth: (n, L) of 0 and 1.
+
+    Returns:
+        A number from 0 to 1, and 0 where there are no labels at all.
 
     >>> micro_f1(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     0.8

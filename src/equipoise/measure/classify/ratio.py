@@ -27,9 +27,19 @@ def predicted_ratio(
 ) -> NamedRatio:
     """Images predicted to show ``pair[0]`` over images predicted to show ``pair[1]``.
 
-    The metric ``ratio`` of captions, with predictions for words: ``lic`` is raw (first over second), ``folded`` is
-    max(r, 1 / r). On images whose person is masked nothing of the person is left to see, so parity is ideal and is
-    the chance level; give no ``labels`` there. On whole images give ``labels``: their own ratio is the chance level.
+    The metric ``ratio`` of captions, with predictions for words. On images whose person is masked nothing of the person
+    is left to see, so parity is ideal and is the chance level; give no ``labels`` there.
+
+    Args:
+        predicted: the group predicted for each image; an image predicted to show neither does not count.
+        pair: the names of the two groups.
+        labels: the groups of whole images, whose own ratio is the chance level; ``None``: it is parity.
+        convention: ``lic`` is raw (first over second), ``burns`` is second over first, ``folded`` is max(r, 1 / r),
+            whose chance is parity always.
+        level: confidence level of the interval.
+
+    Returns:
+        The two counts and their ratio, which is missing where one of them is 0.
 
     >>> found = predicted_ratio(Groups.from_values(["m", "m", "m", "f", None]), ("m", "f"))
     >>> found.estimate.value, found.counts, found.estimate.notes[0]
@@ -74,7 +84,7 @@ def artefact_delta(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """100 |r_o - r_i| / r_o of the groups predicted for the same n images, ``original`` and ``inpainted`` (n,).
+    """100 |r_o - r_i| / r_o of the groups predicted for the same n images, original (o) and inpainted (i).
 
     Images that are given another group than the two of ``pair``, or none, count in neither ratio. Interval: that of
     log(r_i / r_o), which is nearly normal, over images (delta method), as a distance from 0; one image more, a quarter
@@ -82,6 +92,19 @@ def artefact_delta(
     do for paired shares). In simulations of 50 and 500 images it covers 94 to 98%; where one or two predictions change,
     more. Null: which of an image's two predictions is the original's is dealt anew. A draw in which a group is never
     predicted gets half an image on all four counts, for it would have no ratio.
+
+    Args:
+        original: (n,) the groups predicted for the original images.
+        inpainted: (n,) the groups predicted for the same images, a part of each redrawn.
+        pair: the names of two groups; r is the first over the second, and both must be predicted on either side.
+        draws: how many times the predictions are dealt anew for the null.
+        replicates: how many resamples of the images; the p-value is at least that of a normal test with the error they
+            give.
+        seed: which deals and resamples are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The change in percent, with its interval, chance level and p-value.
 
     >>> before = Groups.from_values(["m"] * 4 + ["f"] * 4)
     >>> delta = artefact_delta(before, Groups.from_values(["m"] * 6 + ["f"] * 2), ("m", "f"))

@@ -62,13 +62,25 @@ def object_recall(
     seed: int = 0,
     level: float = 0.95,
 ) -> GroupRecall:
-    """Recall by group of ``predicted`` (n, L) against ``truth`` (n, L), both of 0 and 1.
+    """Recall by group of ``predicted`` against ``truth``.
 
     A group's recall is the mean over labels of the share of its images with the label in which it is predicted:
-    every label weighs the same, whatever a group is shown with. Compared are labels that every group has in at least
-    ``least`` images. Interval: bootstrap over images, of the gap for the range over all groups, whichever are the
-    extremes; null of the gap: groups dealt anew over the images, objects and predictions of an image together. Groups
-    without images, and images without a group, are left out.
+    every label weighs the same, whatever a group is shown with. Interval: bootstrap over images, of the gap for the
+    range over all groups, whichever are the extremes; null of the gap: groups dealt anew over the images, objects and
+    predictions of an image together.
+
+    Args:
+        predicted: (n, L) of 0 and 1, whether the classifier finds each label in each image.
+        truth: (n, L) of 0 and 1, whether the image shows it.
+        groups: of the images. Groups without images, and images without a group, are left out.
+        least: a label is compared only if every group has it in at least so many images.
+        draws: how many times groups are dealt anew for the null.
+        replicates: how many resamples of the images make the intervals.
+        seed: which resamples and deals are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The gap with its chance level, the recall of each group, and that of each label in each group's images.
 
     >>> groups = Groups.from_values(["f"] * 10 + ["m"] * 10)
     >>> shown = np.ones((20, 1)); said = shown.copy(); said[:5] = 0

@@ -93,13 +93,23 @@ def pair_gaps(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[PairGap]:
-    """The gap of every pair of groups (or of ``pairs``), over all subjects, or for each subject apart.
+    """The gap of every pair of groups, over all subjects, or for each subject apart.
 
-    Over all subjects, a subject's mean gap is one unit, however many sets it has; for one subject (or without
-    subjects) a set is. A set's gap is the mean over its strata that hold both groups. The p-value flips the signs of
-    units: all patterns up to 12 units, ``draws`` random ones with more. Where sets are linked, of different subjects or
-    of one, what they share moves them together: links are flipped as well, the larger p-value counts, and the interval
-    is two-way clustered. A pair that no set holds gives no row.
+    Over all subjects, a subject's mean gap is one unit, however many sets it has; for one subject (or without subjects)
+    a set is. A set's gap is the mean over its strata that hold both groups. The p-value flips the signs of units. Where
+    sets are linked, of different subjects or of one, what they share moves them together: links are flipped as well,
+    the larger p-value counts, and the interval is two-way clustered.
+
+    Args:
+        cells: the scores, from :func:`gap_cells`.
+        pairs: the names of the two groups of each pair, whose gap is the first less the second; ``None``: all pairs.
+        by_subject: whether each subject gets gaps of its own, in place of those over all subjects.
+        draws: how many random sign patterns with more than 12 units; up to 12 all patterns are tried.
+        seed: which signs are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        One row per pair, or per subject and pair, their p-values adjusted together; none for a pair that no set holds.
     """
     held = _chosen_pairs(cells, pairs)
     parts: list[tuple[str | None, NDArray[np.intp]]] = [(None, np.arange(len(cells.subjects)))]
@@ -203,6 +213,15 @@ def size_of_gaps(
 
     Signed gaps of opposite stereotypes cancel over subjects; this does not. Noise alone gives a value above 0, so
     the chance level comes from flipping the signs of single sets, of linked sets together.
+
+    Args:
+        cells: the scores, from :func:`gap_cells`.
+        pairs: the names of the two groups of each pair; ``None``: all pairs.
+        draws: how many random sign patterns make the chance level.
+        seed: which signs are drawn.
+
+    Returns:
+        One row per pair, without an interval; none for a pair that no set holds.
 
     >>> groups = Groups.from_values(["f", "m"] * 20)
     >>> scores = np.random.default_rng(0).normal(size=40) + np.tile([0.0, 2.0], 20) * np.repeat([1, -1], 20)

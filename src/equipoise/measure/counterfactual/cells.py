@@ -183,11 +183,22 @@ def gap_cells(
     strata: ArrayLike | None = None,
     links: ArrayLike | None = None,
 ) -> GapCells:
-    """Scores (N,) of images, laid out by set, stratum and group.
+    """Scores of images, laid out by set, stratum and group.
 
-    ``strata`` (N,) numbers the combination of levels of the other axes that vary in the sets: twins have the same one;
-    an image with -1 (a level is missing) is left out. Several images of one group in a stratum are averaged. ``links``
-    (N,) names what sets of different subjects share, such as the people they show.
+    Several images of one group in a stratum are averaged.
+
+    Args:
+        scores: (N,) one per image, all finite.
+        sets: (N,) the counterfactual set of each image.
+        groups: of the images; an image without a group is left out.
+        subjects: (N,) the subject of each image, the same all over a set; ``None``: all sets are of one subject.
+        strata: (N,) numbers the combination of levels of the other axes that vary in the sets: twins have the same one;
+            an image with -1 (a level is missing) is left out. ``None``: no other axis varies.
+        links: (N,) names what sets share, such as the people they show, the same all over a set; ``None``: all sets are
+            independent.
+
+    Returns:
+        One score for each group in each stratum of each set, with the sets' subjects and links.
 
     >>> groups = Groups.from_values(["f", "m", "f", "m"])
     >>> cells = gap_cells([0.3, 0.1, 0.9, 0.8], ["a"] * 4, groups, strata=[0, 0, 1, 1])

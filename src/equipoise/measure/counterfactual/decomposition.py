@@ -86,15 +86,28 @@ def decompose(
     seed: int = 0,
     level: float = 0.95,
 ) -> Decomposition:
-    """Main effects and interactions of two or more axes on the scores (N,) inside sets.
+    """Main effects and interactions of two or more axes on the scores inside sets.
 
     The effect of a combination is its mean score less what the smaller terms explain (inclusion and exclusion over
-    a balanced table). Only sets with every combination take part; the others are counted. With several subjects, a
-    subject's mean over its sets is one unit. The p-value of a term flips the signs of whole units: it holds if
-    their effects scatter symmetrically about 0 under the null. Where sets are linked (``links``), over subjects or
-    within one, links are flipped too, the larger p-value counts, and intervals are two-way clustered. ``strata`` (N,)
-    are levels that are none of the axes (a placebo): only images of the same make up a table, and a set's tables are
-    averaged.
+    a balanced table). Only sets with every combination take part; the others are counted. The p-value of a term flips
+    the signs of whole units: it holds if their effects scatter symmetrically about 0 under the null.
+
+    Args:
+        scores: (N,) one per image.
+        sets: (N,) the counterfactual set of each image.
+        axes: the groups of the images on each axis, two axes or more, of different names.
+        subjects: (N,) the subject of each image, the same all over a set. With several, a subject's mean over its sets
+            is one unit; else each set is.
+        strata: (N,) levels that are none of the axes (a placebo), as whole numbers: only images of the same make up a
+            table, and a set's tables are averaged. -1 leaves an image out.
+        links: (N,) sets that share a key are linked, over subjects or within one: links are flipped too, the larger
+            p-value counts, and intervals are two-way clustered.
+        draws: how many random sign patterns; the tests of single levels try all patterns up to 12 units.
+        seed: which signs are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        All terms by the names of their axes, main effects first, and the mean score of each combination.
 
     >>> gender = Groups.from_values(list("fmfm") * 6, axis="gender")
     >>> race = Groups.from_values(list("AABB") * 6, axis="race")

@@ -63,12 +63,27 @@ def caption_clusters(
 ) -> Clusters:
     """K-means clusters of neutral captions, their words, and the over-representation of each group in each.
 
-    ``captions``: one neutral caption, or several, an image. ``features`` (n, d): embeddings of them (the mean
-    over an image's captions); without it TF-IDF of the captions. K-means with ``n_clusters``, 10 starts,
-    seeded; only images of a defined group take part. Delta = share of the group in the cluster - share overall.
-    The clusters do not know the groups, so the exact p-values of the shares hold given the clusters. ``clusters``
-    (n,) are something else: images of one source or set, which are not independent
-    (:func:`equipoise.measure.dataset.cooccurrence`). Names of the clusters found are left to people.
+    K-means with 10 starts, seeded. Delta = share of the group in the cluster - share overall. The clusters do not know
+    the groups, so the exact p-values of the shares hold given the clusters. Names of the clusters found are left to
+    people.
+
+    Args:
+        groups: of the images; only images of a defined group take part.
+        captions: one neutral caption, or several, an image; ``None``: clusters have no words, and ``features`` are
+            needed.
+        features: (n, d) embeddings of the captions (the mean over an image's captions), dense or sparse; ``None``:
+            TF-IDF of the captions.
+        clusters: (n,) something else: images of one source or set, which are not independent
+            (:func:`equipoise.measure.dataset.cooccurrence`).
+        n_clusters: how many clusters are made, at least 2.
+        n_words: how many words each cluster gets at most.
+        permutations: how many times groups are shuffled for the chance level of the mean distance, and with
+            ``clusters`` for the p-values.
+        seed: which starts and shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        How far each cluster leans to each group, which images are in it, and its words.
 
     >>> captions = ["a cat on a mat", "a cat asleep", "a red bus", "a bus stop"] * 5
     >>> found = caption_clusters(Groups.from_values(["f", "f", "m", "m"] * 5), captions, n_clusters=2)
@@ -117,6 +132,15 @@ def cluster_words(
     English stop words are left out. Words that set a cluster apart have the highest log odds against the rest
     (1/2 added to each count), among words in at least two of its captions, or in all of them if it has one only.
 
+    Args:
+        captions: one text each.
+        labels: (n,) the cluster of each caption, from 0; captions with -1 count only in the rest.
+        n_words: how many words each cluster gets at most, of either kind.
+        seed: where the topic model starts.
+
+    Returns:
+        The probable words of each cluster, and those that set each apart, the best first.
+
     >>> top, apart = cluster_words(["a red bus", "a blue bus", "a person asleep", "a person"], [0, 0, 1, 1], n_words=1)
     >>> top, apart
     ((('bus',), ('person',)), (('bus',), ('person',)))
@@ -156,10 +180,18 @@ def cluster_words(
 def tsne_coordinates(
     features: Any, *, perplexity: float = 30.0, max_items: int = 5000, seed: int = 0
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """Coordinates (m, 2) of a t-SNE map of ``features`` (n, d), and the rows (m,) they belong to.
+    """Coordinates of a t-SNE map of ``features``, and the rows they belong to.
 
-    Above ``max_items`` a seeded random part is mapped. A picture to look at, not a measure: distances between
-    clusters in it mean nothing.
+    A picture to look at, not a measure: distances between clusters in it mean nothing.
+
+    Args:
+        features: (n, d) one row per item, dense or scipy-sparse.
+        perplexity: about how many neighbours each item is kept near; below the number of items mapped.
+        max_items: above so many, a seeded random part is mapped.
+        seed: which items are mapped, and the randomness of the map.
+
+    Returns:
+        The coordinates (m, 2), and the numbers (m,) of the rows.
 
     >>> points, rows = tsne_coordinates(np.random.default_rng(0).normal(size=(20, 3)), perplexity=5)
     >>> points.shape, len(rows)

@@ -76,9 +76,21 @@ def representation(
 ) -> Leaning:
     """Share of each group among the images of each subject, against the dataset's own shares.
 
-    ``subjects`` (n,): one subject per image (None or NaN = none). Null: the groups shuffled over the images, so that a
-    count is hypergeometric: a subject with three images may be all of one group by chance. See
-    :func:`cooccurrence` for items of which an image has several, and for ``clusters``.
+    Null: the groups shuffled over the images, so that a count is hypergeometric: a subject with three images may be all
+    of one group by chance. See :func:`cooccurrence` for items of which an image has several.
+
+    Args:
+        groups: of the images; only images of a defined group count.
+        subjects: (n,) one subject per image (None or NaN = none).
+        clusters: (n,) images of one source or set, as in :func:`cooccurrence`.
+        min_images: subjects with fewer images are dropped.
+        permutations: how many times groups are shuffled for the chance level of the mean distance, and with
+            ``clusters`` for the p-values.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        A table of one row per subject and group, and the mean distance of the subjects from chance.
 
     >>> found = representation(Groups.from_values(["f", "m"] * 10), ["nurse", "chef"] * 10)
     >>> found.table["item"].tolist(), found.table["excess"].tolist()
@@ -130,17 +142,30 @@ def cooccurrence(
     seed: int = 0,
     level: float = 0.95,
 ) -> Leaning:
-    """How often each group occurs with each item of ``presence`` (n, L), a 0/1 matrix, dense or sparse.
+    """How often each group occurs with each item of ``presence``.
 
-    Only images of a defined group count. share = c(a, l) / sum_a c(a, l); chance is the group's share of the
-    dataset; the count is hypergeometric when groups are shuffled over images. ``log_odds``: ln of the odds
-    ratio of item given group against item given another group, with 1/2 added to each cell. Items with fewer
-    than ``min_images`` are dropped.
+    share = c(a, l) / sum_a c(a, l); chance is the group's share of the dataset; the count is hypergeometric when groups
+    are shuffled over images. ``log_odds``: ln of the odds ratio of item given group against item given another group,
+    with 1/2 added to each cell.
 
-    ``clusters`` (n,): images of one source or set, which are not independent. Where all images of a cluster show one
-    group, whole clusters exchange their group; inside a cluster of several groups, its images do
-    (:func:`equipoise.measure.stats.exchange.in_clusters`). Intervals are then cluster-robust, and empty where an item
-    is in one cluster only. The interval of ``distance`` leaves out one part of the clusters (or images) at a time.
+    Where all images of a cluster show one group, whole clusters exchange their group; inside a cluster of several
+    groups, its images do (:func:`equipoise.measure.stats.exchange.in_clusters`). Intervals are then cluster-robust, and
+    empty where an item is in one cluster only. The interval of ``distance`` leaves out one part of the clusters (or
+    images) at a time.
+
+    Args:
+        groups: of the images; only images of a defined group count.
+        presence: (n, L) a 0/1 matrix, dense or sparse: which image has which item (:func:`presence_of`).
+        names: (L,) what the items are called.
+        clusters: (n,) images of one source or set, which are not independent.
+        min_images: items with fewer images are dropped.
+        permutations: how many times groups are shuffled for the chance level of ``distance``, and with ``clusters`` for
+            the p-values.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        A table of one row per item and group, and the mean distance of the items from chance.
 
     >>> matrix, names = presence_of([["tie"], ["tie"], ["dress"], ["dress"]])
     >>> found = cooccurrence(Groups.from_values(["m", "m", "f", "f"]), matrix, names)

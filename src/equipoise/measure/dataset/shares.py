@@ -67,9 +67,19 @@ def group_counts(
     Share: Wilson interval, exact binomial p-value against 1 / G. Evenness: -sum p ln p / ln G; its null draws n
     images from G equally likely groups, so that a small dataset is not called uneven for being small.
 
-    ``clusters`` (n,): images of one source or set, which are not independent. The null then gives the groups of every
-    cluster new names at random: a cluster of five images of one group may as well be of any other, and a set that has
-    all groups stays even. Intervals of shares are cluster-robust (``share_interval``).
+    With ``clusters`` the null gives the groups of every cluster new names at random: a cluster of five images of one
+    group may as well be of any other, and a set that has all groups stays even. Intervals of shares are cluster-robust
+    (``share_interval``).
+
+    Args:
+        groups: of the images, of two names or more; images of undefined group are counted apart.
+        clusters: (n,) images of one source or set, which are not independent.
+        draws: how many datasets are drawn under the null.
+        seed: which datasets are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The count and the share of each group, and the evenness, against equal shares.
 
     >>> found = group_counts(Groups.from_values(["f", "m", "m", "m", None]))
     >>> found.counts, found.shares["m"].value, found.n_undefined

@@ -55,11 +55,17 @@ def _colours(image: Any, index: int) -> list[float]:
 
 
 def position_statistics(boxes: Any, sizes: Any) -> Floats:
-    """(n, 6) the columns of ``POSITIONS`` for person boxes (n, 4) = x0, y0, x1, y1 in images of ``sizes`` (n,
-    2) = width, height.
+    """Where the person of each image is, and how large: the columns of ``POSITIONS``.
 
     Area, width, height and centre as shares of the image; ``off_centre`` is the distance of the two centres
     over half the diagonal, 0 in the middle, 1 in a corner.
+
+    Args:
+        boxes: (n, 4) = x0, y0, x1, y1 of the person, inside the image.
+        sizes: (n, 2) = width, height of the image, in the units of ``boxes``.
+
+    Returns:
+        (n, 6) one row per image.
 
     >>> position_statistics([[0, 0, 50, 100]], [[100, 100]]).round(3).tolist()
     [[0.5, 0.5, 1.0, 0.25, 0.5, 0.354]]
@@ -112,10 +118,21 @@ def statistics_by_group(
     seed: int = 0,
     level: float = 0.95,
 ) -> GroupStatistics:
-    """The gap between groups in each column of ``values`` (n, m), against shuffled groups; Holm over the columns.
+    """The gap between groups in each column of ``values``, against shuffled groups; Holm over the columns.
 
-    ``shuffle_within`` (n,): shuffle inside a set or subject, where the images of a set differ by the group alone;
-    ``clusters`` (n,) inside these, such as images of one person, exchange their labels as wholes.
+    Args:
+        values: (n, m) the statistics of each image, such as those of :func:`colour_statistics`.
+        names: (m,) what the columns are called, no two alike.
+        groups: of the images; images of undefined group are left out.
+        clusters: (n,) images that are not independent, such as those of one person, exchange their labels as wholes,
+            inside ``shuffle_within`` too.
+        shuffle_within: (n,) shuffle inside a set or subject, where the images of a set differ by the group alone.
+        permutations: how many times groups are shuffled for chance.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        For each statistic the mean of each group, the gap, its size in standard deviations, and its corrected p-value.
 
     >>> groups = Groups.from_values(["a", "a", "b", "b"])
     >>> found = statistics_by_group([[0.1], [0.2], [0.8], [0.9]], ["brightness"], groups)

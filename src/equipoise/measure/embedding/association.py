@@ -69,9 +69,20 @@ def association(
 
     s(w) = mean_a cos(w, a) - mean_b cos(w, b); effect = (mean_X s - mean_Y s) / sd_{X u Y} s, sample sd.
     Positive: the first targets lean to the first attributes. All are (., d); the sets need not be equally
-    large. Null: targets dealt anew between the two sets, all ways if there are at most 20,000, else
-    ``permutations`` random ones (p-value with the +1 rule). The papers' one-sided p-value is
-    ``alternative="greater"``. Interval: :func:`effect_interval`.
+    large. Null: targets dealt anew between the two sets. Interval: :func:`effect_interval`.
+
+    Args:
+        first_targets: embeddings of X, two or more.
+        second_targets: embeddings of Y, two or more.
+        first_attributes: embeddings of the attributes a, one or more.
+        second_attributes: embeddings of the attributes b, one or more.
+        alternative: of the p-value; that of the papers is one-sided, "greater".
+        permutations: how many random deals (p-value with the +1 rule); all ways are tried if there are at most 20,000.
+        seed: which deals are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The effect with its chance level, each target's own s, and whether all ways were tried.
 
     >>> x, y = [[1.0, 0.1], [1.0, 0.3]], [[0.1, 1.0], [0.2, 1.0]]
     >>> found = association(x, y, [[1.0, 0.0]], [[0.0, 1.0]], alternative="greater")
@@ -110,12 +121,23 @@ def single_association(
     seed: int = 0,
     level: float = 0.95,
 ) -> Association:
-    """Association of one target (d,), or of the mean direction of several (t, d), with two attribute sets
-    (SC-WEAT).
+    """Association of one target with two attribute sets (SC-WEAT).
 
     effect = (mean_a cos(w, a) - mean_b cos(w, b)) / sd of cos(w, .) over both sets (Caliskan 2017; Wolfe and
     Caliskan 2022). Null: attributes dealt anew between the two sets. Use it with one text as target and images
     of two groups as attributes: "is 'a photo of a person' closer to images of one group?"
+
+    Args:
+        target: (d,) the embedding w, or (t, d) several, of which the mean direction is taken.
+        first_attributes: (., d) embeddings of the attributes a, two or more.
+        second_attributes: (., d) embeddings of the attributes b, two or more.
+        alternative: of the p-value; "greater": does the target lean to the first attributes?
+        permutations: how many random deals; all ways are tried if there are at most 20,000.
+        seed: which deals are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The effect with its chance level, each attribute's cosine with the target, and whether all ways were tried.
 
     >>> found = single_association([1.0, 0.0], [[1.0, 0.1], [1.0, 0.2]], [[0.1, 1.0], [0.2, 1.0]])
     >>> bool(found.effect.value > 1.5), found.scores.shape

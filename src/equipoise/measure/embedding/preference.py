@@ -47,10 +47,23 @@ def person_preference(
     """Share of a group's images closer to "a photo of a person" than to their group's own text.
 
     ("Would deep generative models amplify bias", Eq. 5.) PP_a = share of x in group a with cos(x, neutral) >
-    cos(x, text_a), strictly: a tie counts 0. ``variant`` "all_labels" asks that the neutral text beats the text of
-    every group (Wolfe and Caliskan 2022). ``images`` (n, d), ``neutral`` (d,), ``group_texts`` (G, d) in the
-    order of ``groups.names``. Chance is 1/2, or 1 / (G + 1) for all labels. An image of undefined group is not
-    counted.
+    cos(x, text_a), strictly: a tie counts 0. Chance is 1/2, or 1 / (G + 1) for all labels.
+
+    Args:
+        images: (n, d) embeddings.
+        neutral: (d,) embedding of the neutral text.
+        group_texts: (G, d) embeddings of the groups' texts, in the order of ``groups.names``.
+        groups: of the images; an image of undefined group is not counted.
+        variant: "own_label", or "all_labels", which asks that the neutral text beats the text of every group (Wolfe and
+            Caliskan 2022).
+        clusters: (n,) images that are not independent. Labels are shuffled inside clusters where most hold several
+            groups; else clusters exchange them as wholes.
+        permutations: how many times labels are shuffled for the chance level of the gap.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The share of each group, and the gap between the highest and the lowest.
 
     >>> texts = [[1.0, 0.0], [0.0, 1.0]]
     >>> groups = Groups.from_values(["a", "a", "b", "b"])
@@ -129,12 +142,26 @@ def zero_shot_accuracy(
     seed: int = 0,
     level: float = 0.95,
 ) -> ZeroShot:
-    """Share of ``images`` (n, d) whose class text of ``class_texts`` (C, d) is the closest, per group, with the
-    gap.
+    """Share of ``images`` whose class text is the closest, per group, with the gap.
 
-    ``targets`` (n,) is each image's class. A tie of t texts for the best place counts 1 / t. Chance is 1 / C. The
-    gap's null shuffles group labels over all images; pass ``shuffle_within=targets`` to shuffle inside a class,
-    so that a group with harder classes is not blamed for them (not possible where the class is the group).
+    A tie of t texts for the best place counts 1 / t. Chance is 1 / C.
+
+    Args:
+        images: (n, d) embeddings.
+        class_texts: (C, d) embeddings of one text per class, two classes or more.
+        targets: (n,) each image's class, from 0 to C - 1.
+        groups: of the images; an image of undefined group counts in the overall accuracy alone.
+        clusters: (n,) images that are not independent, such as those of one person: they exchange their labels as
+            wholes.
+        shuffle_within: (n,) the gap's null shuffles group labels inside these, else over all images; pass ``targets``
+            to shuffle inside a class, so that a group with harder classes is not blamed for them (not possible where
+            the class is the group).
+        permutations: how many times labels are shuffled for the chance level of the gap.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The accuracy over all images, that of each group with the gap, and the class predicted for each image.
 
     >>> groups = Groups.from_values(["a", "b", "b"])
     >>> found = zero_shot_accuracy([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]], np.eye(2), [0, 1, 1], groups)
@@ -190,9 +217,19 @@ def edit_recall(
 ) -> Mapping[int, Estimate]:
     """Recall at k of each edited image by its own captions, among ``pool`` plus that one edit (GenSynth, App. F).
 
-    ``pool`` (p, d) images, ``edits`` (e, d) images, ``captions`` (c, d) texts, ``edit_of`` (c,) the edit each
-    caption describes. Other edits never compete, so the pool is p + 1 each time. A tie with t pool images gives
-    the expected share of a random order. Chance is k / (p + 1). Captions of one edit are one cluster.
+    Other edits never compete, so the pool is p + 1 each time. A tie with t pool images gives the expected share of a
+    random order. Chance is k / (p + 1). Captions of one edit are one cluster.
+
+    Args:
+        pool: (p, d) embeddings of images that compete with every edit.
+        edits: (e, d) embeddings of the edited images.
+        captions: (c, d) embeddings of texts.
+        edit_of: (c,) the edit that each caption describes, from 0 to e - 1.
+        ks: every k asked for.
+        level: confidence level of the intervals.
+
+    Returns:
+        The recall by k, with its interval and chance level.
 
     >>> found = edit_recall([[0.0, 1.0], [-1.0, 0.0]], [[1.0, 0.0]], [[1.0, 0.1]], [0], ks=[1])
     >>> found[1].value

@@ -82,16 +82,30 @@ def linear_probe(
     seed: int = 0,
     level: float = 0.95,
 ) -> Probe:
-    """Cross-validated linear probe of the groups from ``features`` (n, d), dense or scipy-sparse.
+    """Cross-validated linear probe of the groups from ``features``.
 
-    Features are standardised inside each fold; "logistic" is multinomial logistic regression with L2 penalty 1 /
-    ``strength`` and balanced classes, "ridge" least squares on the one-hot groups, its scores shifted and scaled so
-    that a rare group is not outvoted (as good for most embeddings, and far cheaper to permute). ``clusters`` (n,)
-    keep related images (a set, a source image) in one fold. AUC pairs images of the same fold only. Null: groups
-    shuffled (inside ``shuffle_within`` if given; clusters exchange theirs as wholes) and the probe trained anew,
-    ``permutations`` times; 0 leaves the null at its
-    theoretical mean without a p-value. The interval is for a probe trained on as many images as a fold leaves,
-    whichever these are (:mod:`equipoise.measure.embedding.probe_error`).
+    Features are standardised inside each fold. AUC pairs images of the same fold only. The interval is for a probe
+    trained on as many images as a fold leaves, whichever these are (:mod:`equipoise.measure.embedding.probe_error`).
+
+    Args:
+        features: (n, d) one row per image, dense or scipy-sparse.
+        groups: of the images; groups of fewer than two images are left out.
+        method: "logistic" is multinomial logistic regression with balanced classes; "ridge" least squares on the
+            one-hot groups, its scores shifted and scaled so that a rare group is not outvoted (as good for most
+            embeddings, and far cheaper to permute).
+        folds: of the cross-validation; fewer are made where a group has fewer images, or there are fewer clusters.
+        strength: the L2 penalty is 1 / ``strength`` for "logistic", and for "ridge" the number of training images over
+            100 times ``strength``.
+        clusters: (n,) related images (a set, a source image), kept in one fold; clusters exchange their groups as
+            wholes.
+        shuffle_within: (n,) shuffle groups inside these; ``None``: over all images.
+        permutations: how many times groups are shuffled and the probe trained anew for the null; 0 leaves the null at
+            its theoretical mean without a p-value.
+        seed: which folds and shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        AUC and balanced accuracy, and the scores of held-out images that they are made from.
 
     >>> rng = np.random.default_rng(0)
     >>> groups = Groups.from_values(["a", "b"] * 40)
@@ -169,8 +183,24 @@ def train_test_probe(
 ) -> Probe:
     """A probe trained on one set and tested on another (GenSynth, App. D: AUC of perceived gender from captions).
 
-    Like :func:`linear_probe`; ``clusters`` are those of the test items. Null: the test groups shuffled, the
-    probe kept: the test labels took no part in training, so this is exact.
+    Null: the test groups shuffled, the probe kept: the test labels took no part in training, so this is exact.
+    Otherwise like :func:`linear_probe`.
+
+    Args:
+        train_features: (m, d) one row per training item, dense or scipy-sparse.
+        train_groups: the groups of the training items.
+        test_features: (n, d) one row per test item.
+        test_groups: the groups of the test items, with the same names as in training.
+        method: "logistic" or "ridge", as in :func:`linear_probe`.
+        strength: of the penalty, as in :func:`linear_probe`: the larger, the weaker.
+        clusters: (n,) test items that are not independent; they exchange their groups as wholes.
+        permutations: how many times test groups are shuffled; 0 leaves the null at its theoretical mean without a
+            p-value.
+        seed: which shuffles are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        AUC and balanced accuracy, and the scores of the test items that they are made from.
 
     >>> rng = np.random.default_rng(0)
     >>> groups = Groups.from_values(["a", "b"] * 30)

@@ -84,16 +84,27 @@ def self_similarity(
     seed: int = 0,
     level: float = 0.95,
 ) -> SelfSimilarity:
-    """Self-similarity of each group (Wolfe and Caliskan 2022; "Would deep generative models amplify bias", Eq.
-    3-4).
+    """Self-similarity of each group (Wolfe and Caliskan 2022; "Would deep generative models amplify bias", Eq. 3-4).
 
-    SS_a = mean cosine over ordered pairs of different images of group a, of ``embeddings`` (n, d). Normalised:
-    SS_a / mean_b SS_b - 1 with the unweighted mean over groups (``variant`` "group_mean"). Eq. 4 as printed
-    divides by the number of images of group a ("literal_eq4"); it gives numbers of that order and is kept for
-    comparison only. Chance: labels shuffled over all images, or inside ``shuffle_within`` (n,), or where only
-    ``clusters`` (n,) are given inside these; unless most of them hold several groups, those of one group exchange it as
-    wholes. The bootstrap resamples clusters, and does not pair one with its own copy. A group with fewer than two
-    images is listed in ``dropped``.
+    SS_a = mean cosine over ordered pairs of different images of group a. Normalised: SS_a / mean_b SS_b - 1 with the
+    unweighted mean over groups. Chance: labels shuffled. A group with fewer than two images is listed in ``dropped``.
+
+    Args:
+        embeddings: (n, d) one row per image.
+        groups: of the images.
+        variant: "group_mean" is the normalised form above; "literal_eq4" divides by the number of images of group a, as
+            Eq. 4 is printed: it gives numbers of that order and is kept for comparison only.
+        clusters: (n,) images that are not independent. Without ``shuffle_within`` labels are shuffled inside clusters
+            where most hold several groups; else clusters of one group exchange it as wholes. The bootstrap resamples
+            clusters, and does not pair one with its own copy.
+        shuffle_within: (n,) labels are shuffled inside these; ``None``: over all images.
+        replicates: how many resamples make the intervals.
+        permutations: how many times labels are shuffled for chance.
+        seed: which shuffles and resamples are drawn.
+        level: confidence level of the intervals.
+
+    Returns:
+        The self-similarity of each group, its normalised form, and the gap between the extremes of that form.
 
     >>> a, b = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]
     >>> found = self_similarity(a + b, Groups.from_values(["A"] * 2 + ["B"] * 3), permutations=9, replicates=9)

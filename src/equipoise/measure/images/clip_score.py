@@ -35,9 +35,19 @@ CLIPSCORE_WEIGHT = 2.5
 def clip_score(
     images: Any, texts: Any, *, weight: float = CLIPSCORE_WEIGHT, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
-    """``weight`` * max(cos(image, text), 0) of pairs (n, d) (Hessel 2021; ViT-B/32, "A photo depicts ...").
+    """``weight`` * max(cos(image, text), 0) of pairs (Hessel 2021; ViT-B/32, "A photo depicts ...").
 
     Range [0, 2.5]; higher fits better. Papers' tables often show it times 100.
+
+    Args:
+        images: (n, d) embeddings.
+        texts: (n, d) embeddings of the captions, one per image.
+        weight: what the cosine is multiplied by; the paper's 2.5 gives the range above.
+        clusters: (n,) pairs that are not independent, such as captions of one image.
+        level: confidence level of the interval.
+
+    Returns:
+        The score of each pair, and their mean.
 
     >>> clip_score([[1.0, 0.0], [1.0, 0.0]], [[0.6, 0.8], [-1.0, 0.0]]).values.tolist()
     [1.5, 0.0]
@@ -73,8 +83,19 @@ def ref_clip_score(
 ) -> ItemScores:
     """Harmonic mean of CLIPScore and the best max(cos(text, reference), 0) (Hessel 2021).
 
-    ``references`` (r, d) embeds all reference captions, ``reference_of`` (r,) says which of the n items each
-    belongs to; every item needs at least one. A zero on either side gives 0.
+    A zero on either side gives 0.
+
+    Args:
+        images: (n, d) embeddings.
+        texts: (n, d) embeddings of the captions, one per image.
+        references: (r, d) embeddings of all reference captions.
+        reference_of: (r,) which of the n items each belongs to; every item needs at least one.
+        weight: of the cosine in CLIPScore, as in :func:`clip_score`.
+        clusters: (n,) items that are not independent, such as captions of one image.
+        level: confidence level of the interval.
+
+    Returns:
+        The score of each item, and their mean.
 
     >>> one = [[1.0, 0.0]]
     >>> ref_clip_score(one, one, one, [0]).values.round(6).tolist()
@@ -131,10 +152,20 @@ def prompt_adherence(
     clusters: Any = None,
     level: float = 0.95,
 ) -> PromptAdherence:
-    """How often each of ``images`` (n, d) is closest to its own prompt among ``texts`` (m, d).
+    """How often each of ``images`` is closest to its own prompt among ``texts``.
 
-    ``prompt_of`` (n,) is the index of each image's prompt. ``candidates`` (n, m) marks which prompts compete
-    for an image (default all); the own prompt always does. A tie for the best place counts 1 / (number tied).
+    A tie for the best place counts 1 / (number tied).
+
+    Args:
+        images: (n, d) embeddings.
+        texts: (m, d) embeddings of the prompts, two or more.
+        prompt_of: (n,) the index of each image's prompt.
+        candidates: (n, m) which prompts compete for an image (default all); the own prompt always does.
+        clusters: (n,) images that are not independent, such as those of one prompt.
+        level: confidence level of the intervals.
+
+    Returns:
+        The share of hits with its chance level, and the mean cosine and margin, with each image's own.
 
     >>> scores = prompt_adherence(np.eye(3), np.eye(3), [0, 1, 0])
     >>> scores.hits.tolist(), round(scores.hit.null_mean, 4)
@@ -188,11 +219,21 @@ def prompt_adherence(
 def directional_similarity(
     images_from: Any, images_to: Any, texts_from: Any, texts_to: Any, *, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
-    """cos(image_to - image_from, text_to - text_from): did the image change as the text did (Gal 2022; Brooks
-    2023)?
+    """cos(image_to - image_from, text_to - text_from): did the image change as the text did (Gal 2022; Brooks 2023)?
 
     All four are (n, d) embeddings, scaled to unit length first. Range [-1, 1], chance 0. A pair whose image or
     text did not change at all has no direction: it is left out of ``values`` and counted in ``estimate.dropped``.
+
+    Args:
+        images_from: the images before the edit.
+        images_to: the images after it.
+        texts_from: what describes the images before.
+        texts_to: what the edit asks for.
+        clusters: (n,) pairs that are not independent, such as edits of one image.
+        level: confidence level of the interval.
+
+    Returns:
+        The similarity of each pair that changed, and their mean.
 
     >>> a, b = [[1.0, 0.0]], [[0.0, 1.0]]
     >>> directional_similarity(a, b, a, b).values.round(6).tolist()

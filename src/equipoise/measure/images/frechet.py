@@ -64,6 +64,13 @@ def frechet_from_moments(first: Moments, second: Moments) -> float:
     tr((S1 S2)^(1/2)) is the sum of square roots of the eigenvalues of the symmetric L' S2 L with S1 = L L'
     (Cholesky; a symmetric root where S1 is singular). No matrix square root of a general matrix is taken.
 
+    Args:
+        first: the moments m1 and S1 of two rows or more.
+        second: the moments m2 and S2 of two rows or more.
+
+    Returns:
+        The distance, never below 0.
+
     >>> a = Moments(3, np.zeros(1), np.array([[2.0]]))
     >>> b = Moments(3, np.ones(1), np.array([[8.0]]))
     >>> frechet_from_moments(a, b)
@@ -105,11 +112,19 @@ def _assembled(m1: Floats, m2: Floats, trace1: float, trace2: float, cross: floa
     when_it_lies="Biased upwards at small n: compare equal n only.",
 )
 def frechet_distance(real: Any, generated: Any, *, level: float = 0.95) -> Estimate:
-    """Fréchet distance between ``real`` (n, d) and ``generated`` (m, d) features (FID, Heusel 2017).
+    """Fréchet distance between two sets of features (FID, Heusel 2017).
 
     Range [0, inf), lower is closer. It is biased upwards by about c / n, c growing with d: compare only values of
     equal n, or use :func:`kernel_distance`, which is unbiased. The interval is sampling error around the biased
     value: delta method where both sets have more rows than dimensions, else a 10-fold jackknife.
+
+    Args:
+        real: (n, d) features of real images.
+        generated: (m, d) features of generated images, from the same network.
+        level: confidence level of the interval.
+
+    Returns:
+        The distance with its interval; it has no chance level.
 
     >>> rng = np.random.default_rng(0)
     >>> e = frechet_distance(rng.normal(size=(500, 2)), rng.normal(1, 1, size=(500, 2)))

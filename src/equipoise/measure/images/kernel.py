@@ -25,7 +25,15 @@ PERMUTATION_LIMIT = 8000
 
 
 def polynomial_kernel(degree: int = 3, gamma: float | None = None, offset: float = 1.0) -> Kernel:
-    """(gamma <x, y> + offset)^degree; ``gamma`` None is 1 / d. The defaults are KID's kernel (Binkowski 2018).
+    """(gamma <x, y> + offset)^degree. The defaults are KID's kernel (Binkowski 2018).
+
+    Args:
+        degree: the power.
+        gamma: the scale of the inner product; ``None`` is 1 / d.
+        offset: what is added to it.
+
+    Returns:
+        A function of two matrices of rows, for :func:`kernel_distance`.
 
     >>> polynomial_kernel()(np.ones((1, 2)), np.ones((1, 2))).tolist()
     [[8.0]]
@@ -75,11 +83,21 @@ def kernel_distance(
     seed: int = 0,
     level: float = 0.95,
 ) -> Estimate:
-    """Unbiased squared maximum mean discrepancy (Gretton 2012, Eq. 3) of (n, d) and (m, d) features.
+    """Unbiased squared maximum mean discrepancy of two sets of features (Gretton 2012, Eq. 3).
 
     MMD^2 = mean_{i != j} k(x_i, x_j) + mean_{i != j} k(y_i, y_j) - 2 mean k(x_i, y_j). Chance level 0 (two
-    samples of one distribution), can be negative; lower is closer. ``kernel`` None is KID's. Interval: exact
-    leave-one-out jackknife. ``permutations`` > 0 adds an exact-level p-value that the two sets differ.
+    samples of one distribution), can be negative; lower is closer. Interval: exact leave-one-out jackknife.
+
+    Args:
+        real: (n, d) features of real images.
+        generated: (m, d) features of generated images, from the same network.
+        kernel: k, from rows (., d) on either side to their kernel values; ``None`` is KID's.
+        permutations: above 0, so many shuffles add an exact-level p-value that the two sets differ.
+        seed: which shuffles are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The squared discrepancy, with a p-value if asked for.
 
     >>> rng = np.random.default_rng(0)
     >>> e = kernel_distance(rng.normal(size=(60, 2)), rng.normal(2, 1, (60, 2)), permutations=99)
@@ -190,10 +208,20 @@ def kid(
 ) -> Estimate:
     """Kernel inception distance as published: mean unbiased MMD^2 over random subsets (Binkowski 2018).
 
-    Polynomial kernel (<x, y> / d + 1)^3; ``subsets`` pairs of subsets of ``subset_size`` rows (all rows if
-    fewer), drawn without replacement. The interval is for the whole sample: the subsets' variance scaled to
+    Polynomial kernel (<x, y> / d + 1)^3. The interval is for the whole sample: the subsets' variance scaled to
     all rows, plus the Monte-Carlo error of the mean. Up to some 10,000 rows :func:`kernel_distance` is
     sharper and cheaper.
+
+    Args:
+        real: (n, d) features of real images.
+        generated: (m, d) features of generated images, from the same network.
+        subsets: how many pairs of subsets, at least 2.
+        subset_size: how many rows each has (all rows if fewer), drawn without replacement.
+        seed: which subsets are drawn.
+        level: confidence level of the interval.
+
+    Returns:
+        The mean over subsets, with their standard deviation in the notes.
 
     >>> rng = np.random.default_rng(0)
     >>> e = kid(rng.normal(size=(200, 4)), rng.normal(size=(200, 4)), subsets=20, subset_size=50)
@@ -250,10 +278,21 @@ def cmmd(
     variant: str = "unbiased",
     level: float = 0.95,
 ) -> Estimate:
-    """CLIP-MMD: ``scale`` times the squared Gaussian MMD of unit embeddings, sigma 10 (Jayasumana 2024).
+    """CLIP-MMD: the squared Gaussian MMD of unit embeddings (Jayasumana 2024).
 
-    ``variant`` "unbiased" leaves self pairs out (the estimator the paper defines); "released_code" keeps them, which
-    is biased upwards by a multiple of 1 / n. Works on any embedding; published values hold for CLIP ViT-L/14@336.
+    Works on any embedding; published values hold for CLIP ViT-L/14@336.
+
+    Args:
+        real: (n, d) embeddings of real images.
+        generated: (m, d) embeddings of generated images, from the same model.
+        sigma: width of the Gaussian kernel, 10 in the paper.
+        scale: what the squared MMD is multiplied by, 1,000 as published.
+        variant: "unbiased" leaves self pairs out (the estimator the paper defines); "released_code" keeps them, which
+            is biased upwards by a multiple of 1 / n.
+        level: confidence level of the interval.
+
+    Returns:
+        The scaled distance; only "unbiased" has a chance level, 0.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 8))

@@ -51,11 +51,21 @@ class Manifold:
     when_it_lies="An outlier's ball lifts precision and recall.",
 )
 def manifold_scores(real: Any, generated: Any, *, k: int = 5, variant: str = "closed", level: float = 0.95) -> Manifold:
-    """Precision and recall (Kynkäänniemi 2019), density and coverage (Naeem 2020) of (n, d) and (m, d) features.
+    """Precision and recall (Kynkäänniemi 2019), density and coverage (Naeem 2020) of two sets of features.
 
-    A ball around each item reaches to its k-th nearest neighbour in its own set (itself not counted). ``variant``
-    "closed" counts a point on the edge as inside (the papers' formula; needed for discrete features), "prdc" does
-    not (the released code). Intervals hold the other set's balls fixed. Computed in blocks: never n x m at once.
+    A ball around each item reaches to its k-th nearest neighbour in its own set (itself not counted). Intervals hold
+    the other set's balls fixed. Computed in blocks: never n x m at once.
+
+    Args:
+        real: (n, d) features of real images, more than ``k``.
+        generated: (m, d) features of generated images, from the same network, more than ``k``.
+        k: which neighbour a ball reaches to.
+        variant: "closed" counts a point on the edge as inside (the papers' formula; needed for discrete features),
+            "prdc" does not (the released code).
+        level: confidence level of the intervals.
+
+    Returns:
+        The four scores, with one value per item behind each.
 
     >>> x = np.arange(8.0)[:, None]
     >>> scores = manifold_scores(x, x + 0.1, k=1)
@@ -101,6 +111,14 @@ def expected_coverage(n_real: int, n_generated: int, k: int) -> float:
 
     1 - prod_{i=1..k} (n - i) / (n + m - i): not 1, so a perfect generator does not reach 1 either.
 
+    Args:
+        n_real: n, how many real items there are.
+        n_generated: m, how many generated ones.
+        k: which neighbour a ball reaches to, as in :func:`manifold_scores`.
+
+    Returns:
+        The share of real items that have a generated one in their ball.
+
     >>> round(expected_coverage(1000, 1000, 5), 3)
     0.969
     """
@@ -135,12 +153,18 @@ def _squared_radii(rows: Floats, k: int) -> Floats:
     when_it_lies="Noise is varied; grows with n.",
 )
 def vendi_score(features: Any, *, order: float = 1.0, level: float = 0.95) -> Estimate:
-    """Effective number of distinct items: exp of the entropy of the similarity matrix's eigenvalues (Friedman
-    2023).
+    """Effective number of distinct items: exp of the entropy of the similarity matrix's eigenvalues (Friedman 2023).
 
-    The eigenvalues l of K / n with K the cosine similarities of ``features`` (n, d); order 1 is exp(-sum l ln l),
-    order q is (sum l^q)^(1 / (1 - q)), infinity is 1 / max l (Pasarkar 2024). Range [1, min(n, d)]; higher is more
-    varied. Interval by the delta method on the logarithm. Compare sets of equal n only.
+    The eigenvalues l are those of K / n with K the cosine similarities. Range [1, min(n, d)]; higher is more varied.
+    Interval by the delta method on the logarithm. Compare sets of equal n only.
+
+    Args:
+        features: (n, d) one row per item.
+        order: q, above 0: (sum l^q)^(1 / (1 - q)); 1 is exp(-sum l ln l), infinity is 1 / max l (Pasarkar 2024).
+        level: confidence level of the interval.
+
+    Returns:
+        The effective number with its interval; it has no chance level.
 
     >>> round(vendi_score(np.eye(4)).value, 6), vendi_score(np.ones((3, 2))).value
     (4.0, 1.0)
@@ -191,11 +215,18 @@ def _log_vendi(shares: Floats, loads: Floats, order: float) -> tuple[float, Floa
     when_it_lies="Never looks at real images.",
 )
 def inception_score(probabilities: Any, *, splits: int = 1, level: float = 0.95) -> Estimate:
-    """exp of the mean KL(p(y|x) || p(y)) over a classifier's ``probabilities`` (n, C) (Salimans 2016).
+    """exp of the mean KL(p(y|x) || p(y)) over a classifier's predictions (Salimans 2016).
 
-    Range [1, C]; 1 = every image gets the same prediction. ``splits`` 1 uses all images and an exact jackknife
-    interval; ``splits`` 10 is the published protocol (mean over ten parts, t interval; biased down by small
-    parts).
+    Range [1, C]; 1 = every image gets the same prediction.
+
+    Args:
+        probabilities: (n, C) of the classes for each image; rows sum to 1.
+        splits: 1 uses all images and an exact jackknife interval; 10 is the published protocol (mean over ten parts, t
+            interval; biased down by small parts).
+        level: confidence level of the interval.
+
+    Returns:
+        The score with its interval; it has no chance level.
 
     >>> inception_score(np.eye(4)).value
     4.0

@@ -36,12 +36,20 @@ LPIPS_EPS = 1e-10
 def ssim(
     first: Any, second: Any, *, data_range: float | None = None, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
-    """Structural similarity of pairs of images (n, H, W) or (n, H, W, C) (Wang 2004), one value per pair.
+    """Structural similarity of pairs of images (Wang 2004), one value per pair.
 
     Gaussian window 11 x 11, sigma 1.5, K1 0.01, K2 0.03, weighted (not sample) covariances; mean over the
-    positions where the window fits, then over channels. Range [-1, 1], 1 = identical. ``data_range`` is the
-    distance between black and white: 255 for uint8 arrays, otherwise it must be given. ``clusters``: pairs that
-    share an image.
+    positions where the window fits, then over channels. Range [-1, 1], 1 = identical.
+
+    Args:
+        first: (n, H, W) or (n, H, W, C) one image of each pair.
+        second: the other image of each pair, of the same shape.
+        data_range: the distance between black and white: 255 for uint8 arrays, otherwise it must be given.
+        clusters: (n,) pairs that share an image.
+        level: confidence level of the interval.
+
+    Returns:
+        The similarity of each pair, and their mean.
 
     >>> flat = np.zeros((1, 11, 11)); ssim(flat, flat, data_range=1.0).values.tolist()
     [1.0]
@@ -116,9 +124,18 @@ def perceptual_distance(
 ) -> ItemScores:
     """LPIPS-style distance of pairs of images from the features of any network (Zhang 2018, Eq. 1).
 
-    ``first`` and ``second``: one array (n, C, H, W) a layer. Features are scaled to unit length along channels
-    at each position; the squared difference is weighted by ``weights`` (one (C,) a layer; None = 1), summed
+    Features are scaled to unit length along channels at each position; the squared difference is weighted, summed
     over channels, averaged over positions and summed over layers. Range [0, inf), 0 = same features.
+
+    Args:
+        first: one array (n, C, H, W) a layer, of one image of each pair.
+        second: the same of the other image of each pair.
+        weights: one (C,) a layer, of the squared differences; None = 1.
+        clusters: (n,) pairs that share an image.
+        level: confidence level of the interval.
+
+    Returns:
+        The distance of each pair, and their mean.
 
     >>> a, b = np.array([[[[1.0]], [[0.0]]]]), np.array([[[[0.0]], [[1.0]]]])
     >>> perceptual_distance([a], [b]).values.round(6).tolist()
@@ -158,9 +175,16 @@ def _unit_channels(features: Floats) -> Floats:
 
 
 def disjoint_pairs(n: int, *, seed: int = 0) -> NDArray[np.intp]:
-    """(n // 2, 2) random pairs of ``n`` items in which no item occurs twice, to measure how varied a set is.
+    """Random pairs of ``n`` items in which no item occurs twice, to measure how varied a set is.
 
     The pairs are independent, so the interval of their mean needs no clusters.
+
+    Args:
+        n: how many items there are, at least 2.
+        seed: which pairs are drawn.
+
+    Returns:
+        (n // 2, 2) the indices of the items of each pair.
 
     >>> pairs = disjoint_pairs(5)
     >>> pairs.shape, len(set(pairs.ravel().tolist()))

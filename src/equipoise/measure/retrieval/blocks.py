@@ -45,7 +45,14 @@ def ranked_lists(ranked: ArrayLike, desired: ArrayLike) -> tuple[Labels, NDArray
 
 
 def group_counts(ranked: NDArray[np.integer], n_groups: int) -> NDArray[np.int64]:
-    """(..., G) how often each group occurs in the lists ``ranked`` (..., T); negative labels count for none.
+    """How often each group occurs in ranked lists.
+
+    Args:
+        ranked: (..., T) the number of the group of each image; negative ones count for none.
+        n_groups: G, how many groups there are.
+
+    Returns:
+        (..., G) counts.
 
     >>> group_counts(np.array([[0, 1, 1, -1]]), 3).tolist()
     [[1, 2, 0]]

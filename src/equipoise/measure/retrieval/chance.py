@@ -83,20 +83,23 @@ def chance(
 ) -> Chance:
     """The null of every metric in ``found``.
 
-    ``sets`` (N,) names the counterfactual set of each image and selects ``within_set``; without it, queries with a pool
-    of their own get ``random_ranking`` and queries that share one ``label_shuffle``. Ties stay as they were broken in
-    every draw. Where no label could move inside sets or between them, the null is that of no sets, and says so.
+    Ties stay as they were broken in every draw. Where no label could move inside sets or between them, the null is that
+    of no sets, and says so.
 
     Args:
         found: the metrics of each query.
-        sets: (N,) the counterfactual set of each image.
+        sets: (N,) the counterfactual set of each image, which selects ``within_set``; without it, queries with a pool
+            of their own get ``random_ranking`` and queries that share one ``label_shuffle``.
         strata: (N,) the combination of levels of the other axes that vary inside sets, as whole numbers; labels move
             only among images of the same. -1 marks an image whose levels are not known: it keeps its label.
         links: (N,) sets that show the same people, or were made from the same seed, share a key: their labels move
             together.
         kind: one of the three nulls, if the choice above is not wanted.
-        draws: how many draws.
-        seed: of the draws.
+        draws: how many draws of the null, at least 2.
+        seed: which draws these are; two models over the same labelled images get the same shuffles from the same seed.
+
+    Returns:
+        The draws of every metric's mean, and the chance level of each query.
     """
     if draws < 2:
         raise InputError(f"draws = {draws}: a null needs at least 2 draws")

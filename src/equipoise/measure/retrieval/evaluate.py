@@ -87,13 +87,33 @@ def evaluate(
 ) -> Retrieved:
     """Per-query retrieval metrics of a model's scores over labelled images.
 
-    Images without a label are removed before ranking, except for Bias@K, where they keep their slots. ``k`` is cut
-    to the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (:func:`default_depth`, never more than
-    the pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the rest.
-    ``desired`` is as in :func:`desired_shares`; shares that are given, (G,), are the same for all queries.
-    ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal scores (and has
-    no null), ``keep_all`` takes all that tie with rank K. ``tie_order`` (N,) stands in for the index there: whole
-    numbers, the lowest first. Rows that lie in order of group would otherwise turn ties into a bias.
+    Args:
+        source: the scores of Q queries for N images, as a matrix (``Scores``), on demand or from embeddings.
+        groups: the group of each image. Images without one are removed before ranking, except for Bias@K, where they
+            keep their slots.
+        k: how many images are retrieved; it is cut to the pool's size and noted.
+        depth: how many prefixes NDKL looks at, never more than the pool has; ``None``: :func:`default_depth`, unless
+            the variant says otherwise.
+        metrics: the names of those wanted; ``None``: all of the variant, without those that need a ``pair`` if none is
+            given.
+        pair: the two groups of Bias@K by name; the first counts as positive.
+        variant: whose definitions are used, by name. They also decide what is not given of ``depth``, ``metrics``,
+            ``desired``, ``zero``, ``zero_min`` and ``ties``.
+        desired: the shares to compare with, as in :func:`desired_shares`; shares that are given, (G,), are the same for
+            all queries.
+        zero: what an absent group gets in skew and MaxSkew, as in ``skew``.
+        zero_min: the same in MinSkew.
+        ties: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal scores (and has
+            no null), ``keep_all`` takes all that tie with rank K.
+        tie_order: (N,) stands in for the index there: whole numbers, the lowest first (with ``reverse`` the highest).
+            Rows that lie in order of group would otherwise turn ties into a bias.
+        attention: how attention falls with rank, for exposure, as in :func:`equipoise.measure.retrieval.attention`.
+        candidates: which images each query may retrieve; ``None``: all.
+        targets: (Q,) or (Q, P) the images that each query should find, -1 for padding; their ranks come with the
+            result.
+
+    Returns:
+        The metrics of every query that has a labelled image to retrieve, with what ``chance`` needs.
 
     >>> from equipoise.measure.retrieval.sources import Scores
     >>> groups = Groups.from_values(list("MMMMFMMFFF"))

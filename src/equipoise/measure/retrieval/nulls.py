@@ -32,7 +32,16 @@ def _pool(pool_counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def hypergeometric_counts(pool_counts: ArrayLike, k: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Counts (draws, G) of each group among the top ``k`` of random rankings of the pool.
+    """Counts of each group among the top ``k`` of random rankings of a pool.
+
+    Args:
+        pool_counts: (G,) how many images of each group the pool holds.
+        k: how many ranks are counted; of a smaller pool, all.
+        draws: how many random rankings.
+        rng: the generator that draws them.
+
+    Returns:
+        (draws, G) counts.
 
     >>> hypergeometric_counts([6, 4], 10, 2, np.random.default_rng(0)).tolist()
     [[6, 4], [6, 4]]
@@ -43,7 +52,16 @@ def hypergeometric_counts(pool_counts: ArrayLike, k: int, draws: int, rng: np.ra
 
 
 def random_rankings(pool_counts: ArrayLike, length: int, draws: int, rng: np.random.Generator) -> Labels:
-    """Group labels (draws, T) of the first T = min(length, pool) images of random rankings of the pool.
+    """Group labels of the first images of random rankings of a pool.
+
+    Args:
+        pool_counts: (G,) how many images of each group the pool holds.
+        length: how many ranks are kept; of a smaller pool, all.
+        draws: how many random rankings.
+        rng: the generator that draws them.
+
+    Returns:
+        (draws, T) labels, T = min(length, pool).
 
     >>> sorted(random_rankings([2, 1], 5, 1, np.random.default_rng(0))[0].tolist())
     [0, 0, 1]
@@ -109,6 +127,14 @@ def max_skew_law(pool_counts: ArrayLike, k: int, *, desired: str | ArrayLike = "
     binomials given their sum, so that is one coefficient of a product of truncated polynomials for each value
     t can take. Exact, no draws.
 
+    Args:
+        pool_counts: (G,) how many images of each group the pool holds.
+        k: how many images are retrieved; of a smaller pool, all.
+        desired: the shares to compare with, as in :func:`desired_shares`; above 0 for every group in the pool.
+
+    Returns:
+        The values that MaxSkew can take, rising, with their probabilities.
+
     >>> round(max_skew_law([50] * 12, 12).mean, 2)
     1.01
     """
@@ -128,10 +154,17 @@ def max_skew_law(pool_counts: ArrayLike, k: int, *, desired: str | ArrayLike = "
 
 
 def expected_ndkl(pool_counts: ArrayLike, length: int) -> float:
-    """What NDKL over the first ``length`` ranks is on average when the ranking is blind; exact, no draws.
+    """What NDKL is on average when the ranking is blind; exact, no draws.
 
     In a prefix of i ranks a group has a hypergeometric count c, and KL(p || d) is the sum over groups of
-    (c / i) ln(c / (i d)), whose expectation needs the law of each count alone. Desired are the pool's own shares.
+    (c / i) ln(c / (i d)), whose expectation needs the law of each count alone.
+
+    Args:
+        pool_counts: (G,) how many images of each group the pool holds; its own shares are the desired ones.
+        length: how many ranks NDKL looks at; of a smaller pool, all.
+
+    Returns:
+        The mean over all rankings of the pool.
 
     >>> round(expected_ndkl([1, 1], 2), 4)
     0.425

@@ -22,9 +22,16 @@ FloatArray = NDArray[np.float64]
 
 
 def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
-    """KL(p^i || d) of every prefix i = 1..T (..., T), natural log, 0 ln 0 = 0; 0 beyond the end of a short list.
+    """KL(p^i || d) of every prefix i = 1..T, natural log, 0 ln 0 = 0.
 
     Adding one image changes only its own group's term, so the whole curve costs one running sum.
+
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        desired: (..., G) the shares d, above 0 for every group that was retrieved.
+
+    Returns:
+        (..., T) divergences; 0 beyond the end of a short list.
 
     >>> kl_curve([0, 1], [0.5, 0.5]).round(5).tolist()
     [0.69315, 0.0]
@@ -91,8 +98,15 @@ def _ndkl_bounds(scope: Scope) -> tuple[float, float]:
 def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """NDKL: the mean of KL(p^i || d) over the prefixes i = 1..T, weighted by 1 / log2(i + 1) (Geyik et al. 2019).
 
-    ``ranked`` (..., T) decides T; the weights of a shorter list sum over its own prefixes. 0 is parity in every
-    prefix, which no list of single images can reach: chance alone gives a value well above 0.
+    No list of single images can reach parity in every prefix: chance alone gives a value well above 0.
+
+    Args:
+        ranked: (..., T) the group of each image, best first; its length decides T. Negative beyond the end of a shorter
+            list, whose weights sum over its own prefixes.
+        desired: (..., G) the shares d, above 0 for every group that was retrieved.
+
+    Returns:
+        (...) one number per list; 0 is parity in every prefix.
 
     >>> float(ndkl([0, 0, 0, 0, 1], [0.6, 0.4]).round(5))
     0.45581
@@ -157,7 +171,12 @@ def _count_bounds(scope: Scope) -> tuple[float, float]:
 def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many prefixes i = 1..T have some group g with count_i(g) < floor(d_g i) (Geyik et al. 2019).
 
-    From 0 (every prefix gives every group its due) to T.
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        desired: (..., G) the shares d.
+
+    Returns:
+        (...) numbers from 0 (every prefix gives every group its due) to T.
 
     >>> float(infeasible_index([0, 0, 0, 1], [0.5, 0.5])), float(infeasible_index([0, 1, 0, 1], [0.5, 0.5]))
     (3.0, 0.0)
@@ -183,6 +202,13 @@ def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
 def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many (prefix, group) pairs fall short: count_i(g) < floor(d_g i), i = 1..T (Geyik et al. 2019).
 
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        desired: (..., G) the shares d.
+
+    Returns:
+        (...) the number of such pairs in each list.
+
     >>> float(infeasible_count([0, 0, 0, 1], [0.5, 0.5]))
     3.0
     """
@@ -190,10 +216,16 @@ def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
 
 
 def attention(length: int, kind: str = "log") -> FloatArray:
-    """The attention (length,) that each rank gets.
+    """The attention that each rank gets.
 
-    ``"log"``: 1 / log2(1 + i) (Singh & Joachims 2018). ``"geometric:p"``: p (1 - p)^(i - 1), a reader who stops
-    after each image with probability p (Sapiezynski et al. 2019). ``"uniform"``: 1; exposure is representation.
+    Args:
+        length: how many ranks there are.
+        kind: ``"log"``: 1 / log2(1 + i) (Singh & Joachims 2018). ``"geometric:p"``: p (1 - p)^(i - 1), a reader who
+            stops after each image with probability p (Sapiezynski et al. 2019). ``"uniform"``: 1; exposure is
+            representation.
+
+    Returns:
+        (length,) the attention of rank i = 1, 2, ...; it need not sum to 1.
 
     >>> attention(3, "geometric:0.5").tolist()
     [0.5, 0.25, 0.125]
@@ -231,10 +263,18 @@ def attention(length: int, kind: str = "log") -> FloatArray:
     compute=_first,
 )
 def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArray:
-    """The share (..., G) of all attention that goes to each group over the ranked lists (..., T).
+    """The share of all attention in a ranked list that goes to each group.
 
     exposure_g = sum_{i: group(i) = g} v_i / sum_i v_i, with v the :func:`attention`. Divided by the group's share of
     the pool it is, up to a constant, the mean exposure of a member (Singh & Joachims 2018, section 4).
+
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        n_groups: G, how many groups there are.
+        kind: how attention falls with rank, as in :func:`attention`.
+
+    Returns:
+        (..., G) shares, which sum to 1.
 
     >>> exposure([0, 1, 1], 2).round(3).tolist()
     [0.469, 0.531]
@@ -274,8 +314,15 @@ def _exposure_gap_bounds(scope: Scope) -> tuple[float, float]:
 def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
     """Half the sum over groups of |exposure_g - d_g|: the share of attention that would have to move to reach d.
 
-    Attention-weighted rank fairness (Sapiezynski et al. 2019) with the total-variation distance; 0 is parity,
-    1 - min d the most.
+    Attention-weighted rank fairness (Sapiezynski et al. 2019) with the total-variation distance.
+
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        desired: (..., G) the shares d.
+        kind: how attention falls with rank, as in :func:`attention`.
+
+    Returns:
+        (...) one number per list; 0 is parity, 1 - min d the most.
 
     >>> float(exposure_gap([0, 0, 1, 1], [0.5, 0.5]).round(4))
     0.1367
@@ -313,8 +360,15 @@ def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
 def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
     """The least over the greatest exposure_g / d_g: a member's mean exposure, worst placed against best placed group.
 
-    The demographic-parity form of Singh & Joachims (2018); 1 is parity, 0 means that a group is not seen at all.
-    Groups with a desired share of 0 take no part.
+    The demographic-parity form of Singh & Joachims (2018).
+
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        desired: (..., G) the shares d. Groups with a desired share of 0 take no part.
+        kind: how attention falls with rank, as in :func:`attention`.
+
+    Returns:
+        (...) one number per list; 1 is parity, 0 means that a group is not seen at all.
 
     >>> float(exposure_ratio([0, 1], [0.5, 0.5]).round(4))
     0.6309

@@ -45,7 +45,14 @@ class GroupGap:
 
 
 def recall_at_k(ranks: ArrayLike, k: int) -> FloatArray:
-    """1 where the target is among the top ``k``, else 0: (Q,).
+    """1 where the target is among the top ``k``, else 0.
+
+    Args:
+        ranks: (Q,) the rank of each query's target; 1 is first.
+        k: the last rank that counts as found.
+
+    Returns:
+        (Q,) ones and zeros.
 
     >>> recall_at_k([1, 6, 3], 5).tolist()
     [1.0, 0.0, 1.0]
@@ -83,8 +90,19 @@ def recall_by_group(
 ) -> GroupGap:
     """Recall@K of each group's queries and the gap (as reported for PHASE, CVPR 2023).
 
-    ``groups`` labels the queries by the group of their target; ``clusters`` (Q,) names the target, so that its several
-    captions are drawn and shuffled together. ``sources`` and ``shuffle_within`` are as in :func:`gap_by_group`.
+    Args:
+        ranks: (Q,) the rank of each query's target; 1 is first.
+        groups: labels the queries by the group of their target.
+        k: the last rank that counts as found.
+        clusters: (Q,) names the target, so that its several captions are drawn and shuffled together.
+        sources: (Q,) as in :func:`gap_by_group`.
+        shuffle_within: (Q,) as in :func:`gap_by_group`.
+        draws: how many times labels are shuffled for the chance of the gap.
+        seed: which shuffles are drawn.
+        level: confidence of the intervals.
+
+    Returns:
+        Recall of each group that has queries, and the gap with its chance level.
 
     >>> groups = Groups.from_values(["a", "a", "b", "b"])
     >>> recall_by_group([1, 2, 9, 1], groups, 1, draws=99).gap.value
@@ -120,6 +138,17 @@ def mrr_by_group(
 ) -> GroupGap:
     """Mean reciprocal rank of each group's queries and the gap.
 
+    Args:
+        ranks: (Q,) the rank of each query's target; 1 is first.
+        groups: labels the queries by the group of their target.
+        clusters: (Q,) names the target, so that its several captions are drawn and shuffled together.
+        draws: how many times labels are shuffled for the chance of the gap.
+        seed: which shuffles are drawn.
+        level: confidence of the intervals.
+
+    Returns:
+        The mean of each group that has queries, and the gap with its chance level.
+
     >>> groups = Groups.from_values(["a", "a", "b", "b"])
     >>> mrr_by_group([1, 2, 4, 4], groups, draws=99).by_group["b"].value
     0.25
@@ -151,6 +180,17 @@ def median_rank_by_group(
     level: float = 0.95,
 ) -> GroupGap:
     """Median rank of each group's queries and the gap; lower is better.
+
+    Args:
+        ranks: (Q,) the rank of each query's target; 1 is first.
+        groups: labels the queries by the group of their target.
+        clusters: (Q,) names the target, so that its several captions are drawn and shuffled together.
+        draws: how many shuffles for the chance of the gap, and resamples for each group's interval.
+        seed: which shuffles and resamples are drawn.
+        level: confidence of the intervals.
+
+    Returns:
+        The median of each group that has queries, and the gap with its chance level.
 
     >>> groups = Groups.from_values(["a", "a", "a", "b"])
     >>> median_rank_by_group([1, 2, 40, 7], groups, draws=99).by_group["a"].value
@@ -210,15 +250,26 @@ def gap_by_group(
     seed: int = 0,
     level: float = 0.95,
 ) -> GroupGap:
-    """``statistic`` of the values (Q,) of each group, and highest minus lowest, against shuffled labels.
+    """``statistic`` of the values of each group, and highest minus lowest, against shuffled labels.
 
-    A mean of values in [0, 1] has the interval of ``share_estimate`` over clusters, other
-    means a t interval, anything else quantiles of the cluster bootstrap. A group in one cluster has none, nor has a
-    median of so few clusters that even their whole range would miss it too often (fewer than 6 at 95%). Where all
-    draws give the same median there is none either: an interval without width would pass for certainty.
+    A mean of values in [0, 1] has the interval of ``share_estimate`` over clusters, other means a t interval, anything
+    else quantiles of the cluster bootstrap. A group in one cluster has none, nor has a median of so few clusters that
+    even their whole range would miss it too often (fewer than 6 at 95%), nor one that is the same in all draws: an
+    interval without width would pass for certainty.
 
-    ``sources`` (Q,) names what clusters share, such as a person or a counterfactual set: intervals are over sources,
-    and sources exchange the labels of their clusters as wholes, or inside ``shuffle_within`` (Q,) where it is given.
+    Args:
+        values: (Q,) one number per query.
+        groups: labels the queries; those of an undefined group are left out and counted.
+        statistic: from rising values (Q,) and weights (B, Q), how often each counts, to one number per row (B,).
+        clusters: (Q,) queries with one key, all of one group, are drawn and shuffled together.
+        sources: (Q,) names what clusters share, such as a person or a counterfactual set: intervals are over sources.
+        shuffle_within: (Q,) cells inside which labels move; without them sources exchange their labels as wholes.
+        draws: how many shuffles, and resamples where the interval is a bootstrap's.
+        seed: which shuffles and resamples are drawn.
+        level: confidence of the intervals.
+
+    Returns:
+        The number of each group that has queries, and the gap with its chance level.
     """
     given = np.asarray(values, dtype=np.float64)
     groups.check_length(len(given))

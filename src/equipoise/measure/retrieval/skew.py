@@ -40,10 +40,15 @@ def zero_rule(zero: str) -> tuple[Literal["skip", "one_over_k", "zero", "laplace
 
 
 def desired_shares(desired: str | ArrayLike, pool_counts: ArrayLike) -> FloatArray:
-    """The shares (..., G) that a ranking is compared with.
+    """The shares that a ranking is compared with.
 
-    ``"pool"``: the share of each group in the pool ``pool_counts`` (..., G) that was ranked. ``"uniform"``: 1 / G.
-    Or the shares themselves, (G,) or (..., G); they must sum to 1.
+    Args:
+        desired: ``"pool"``, the share of each group in the pool; ``"uniform"``, 1 / G; or the shares themselves, (G,)
+            or (..., G), which must sum to 1.
+        pool_counts: (..., G) the images of each group in the pool that was ranked.
+
+    Returns:
+        (..., G) shares; with ``"pool"`` those of an empty pool are 0.
 
     >>> desired_shares("pool", [6, 4]).tolist(), desired_shares("uniform", [6, 4]).tolist()
     ([0.6, 0.4], [0.5, 0.5])
@@ -139,10 +144,16 @@ def _shares(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike) -> FloatArra
 def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> FloatArray:
     """Skew@K of each group: ln(p_g / d_g), p_g = counts_g / K (Geyik et al. 2019, Definition 1; natural log).
 
-    ``k`` is the number of slots, the sum of the counts without it. A group that is absent from the top K gets, by
-    ``zero``: ``skip`` -inf, the plain value; ``one_over_k`` p_g := 1/K; ``zero`` skew := 0; ``laplace:eps`` p_g :=
-    (counts_g + eps) / (K + eps G), applied to all groups. A group whose desired share is 0 (it is not in the pool)
-    is NaN: it cannot be over- or under-represented.
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        desired: (..., G) the shares d; see :func:`desired_shares`.
+        k: (...) the number of slots, the sum of the counts without it.
+        zero: what a group absent from the top K gets: ``skip`` -inf, the plain value; ``one_over_k`` p_g := 1/K;
+            ``zero`` skew := 0; ``laplace:eps`` p_g := (counts_g + eps) / (K + eps G), applied to all groups, of which G
+            have a desired share above 0.
+
+    Returns:
+        (..., G) skews; NaN for a group that is not in the pool (desired share 0), neither over- nor under-represented.
 
     >>> skew([4, 1], [0.6, 0.4]).round(5).tolist()
     [0.28768, -0.69315]
@@ -179,10 +190,17 @@ def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, z
     given={"k": "slots", "zero": "zero_max"},
 )
 def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> FloatArray:
-    """MaxSkew@K: the largest Skew@K over the groups (Geyik et al. 2019); 0 is parity, ln(1 / min d) the most.
+    """MaxSkew@K: the largest Skew@K over the groups (Geyik et al. 2019).
 
-    An absent group cannot be the largest, so ``skip`` is right here; ``one_over_k`` (Berg et al. 2022 code) can
-    inflate it.
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        desired: (..., G) the shares that would be fair; see :func:`desired_shares`.
+        k: (...) the number of slots, the sum of the counts without it.
+        zero: what an absent group gets, as in :func:`skew`. It cannot be the largest, so ``skip`` is right here;
+            ``one_over_k`` (Berg et al. 2022 code) can inflate the maximum.
+
+    Returns:
+        (...) one number per list; 0 is parity, ln(1 / min d) the most.
 
     >>> float(max_skew([5, 0], [0.9, 0.1]).round(5)), float(max_skew([5, 0], [0.9, 0.1], zero="one_over_k").round(5))
     (0.10536, 0.69315)
@@ -209,11 +227,19 @@ def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = Non
 def min_skew(
     counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "laplace:0.5"
 ) -> FloatArray:
-    """MinSkew@K: the smallest Skew@K over the groups (Geyik et al. 2019); 0 is parity, below is a missing group.
+    """MinSkew@K: the smallest Skew@K over the groups (Geyik et al. 2019).
 
-    Minus infinity as soon as one group is absent, which chance alone brings about when K is near the number of
-    groups; hence ``laplace:0.5`` by default, with :func:`absent_groups` beside it. ``skip`` takes the minimum over
-    the groups that are there and is blind to those that are not.
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        desired: (..., G) the shares that would be fair; see :func:`desired_shares`.
+        k: (...) the number of slots, the sum of the counts without it.
+        zero: what an absent group gets, as in :func:`skew`. The plain value is minus infinity as soon as one group is
+            absent, which chance alone brings about when K is near the number of groups; hence ``laplace:0.5``, with
+            :func:`absent_groups` beside it. ``skip`` takes the minimum over the groups that are there and is blind to
+            those that are not.
+
+    Returns:
+        (...) one number per list; 0 is parity, below is a missing group.
 
     >>> float(min_skew([4, 1], [0.6, 0.4], zero="skip").round(5)), float(min_skew([5, 0], [0.6, 0.4]).round(5))
     (-0.69315, -1.56862)
@@ -237,6 +263,13 @@ def min_skew(
 )
 def absent_groups(counts: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many groups with a desired share above 0 have nobody among the top K.
+
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        desired: (..., G) the shares that would be fair; see :func:`desired_shares`.
+
+    Returns:
+        (...) the number of such groups in each list.
 
     >>> float(absent_groups([4, 0, 0], [0.5, 0.5, 0.0]))
     1.0
@@ -266,6 +299,13 @@ def absent_groups(counts: ArrayLike, desired: ArrayLike) -> FloatArray:
 def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArray:
     """The share of each group among the top K: counts_g / K.
 
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        k: (...) the number of slots, the sum of the counts without it.
+
+    Returns:
+        (..., G) shares.
+
     >>> representation([3, 1]).tolist()
     [0.75, 0.25]
     """
@@ -288,8 +328,14 @@ def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArr
 def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     """Bias@K of a pair of groups: (n_a - n_b) / (n_a + n_b), 0 when neither is there (Wang et al. 2021, section 3).
 
-    Undefined images keep their slots among the top K and count for neither. Signed values cancel over queries;
-    :func:`abs_bias_at_k` does not.
+    Args:
+        counts: (..., G) how many of each group are among the top K. Undefined images keep their slots there and count
+            for neither.
+        first: the number of group a, which counts as positive.
+        second: the number of group b.
+
+    Returns:
+        (...) values from -1 to 1, which cancel over queries; those of :func:`abs_bias_at_k` do not.
 
     >>> float(bias_at_k([4, 1], 0, 1)), float(bias_at_k([0, 0], 0, 1))
     (0.6, 0.0)
@@ -314,7 +360,15 @@ def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     main=5,
 )
 def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
-    """|Bias@K|: how far a query leans to one of the two groups, whichever. Its mean does not cancel over queries.
+    """|Bias@K|: how far a query leans to one of the two groups, whichever.
+
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        first: the number of one group.
+        second: the number of the other.
+
+    Returns:
+        (...) values from 0 to 1, whose mean does not cancel over queries.
 
     >>> float(abs_bias_at_k([1, 4], 0, 1))
     0.6
@@ -336,6 +390,15 @@ def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
 )
 def bias_count_at_k(counts: ArrayLike, k: ArrayLike, first: int, second: int) -> FloatArray:
     """(n_a - n_b) / K: the mean over the top K of +1, 0 and -1 (VisoGender's count form; Hall et al. 2023).
+
+    Args:
+        counts: (..., G) how many of each group are among the top K.
+        k: (...) how many images the top K has, those without a group included.
+        first: the number of group a, which counts as +1.
+        second: the number of group b, which counts as -1.
+
+    Returns:
+        (...) values from -1 to 1.
 
     >>> float(bias_count_at_k([3, 1], 5, 0, 1))
     0.4

@@ -91,11 +91,22 @@ def summary(
     """The mean over queries of every metric, with interval, chance level, excess and p-value.
 
     The interval is that of the mean excess, moved by the chance level: queries differ in what chance gives them
-    (small pools, many groups), and that difference is known, not noise. ``clusters`` (Q,), one key per query,
-    keeps queries that belong together (prompts of a subject) together. By group, ``skew`` is ln(mean share / mean
+    (small pools, many groups), and that difference is known, not noise. By group, ``skew`` is ln(mean share / mean
     desired share). Queries that can show nothing, because every ranking gives the same (a pool no larger than K, or of
     one group), or because no label of the pool can move, are left out and counted; a metric for which that is so of all
     queries has no row. No interval leaves the values that the metric can take.
+
+    Args:
+        found: the metrics of each query.
+        null: what ``chance`` gives for ``found``; without it rows have neither chance level nor p-value.
+        clusters: (Q,) one key per query, measured or not, that keeps queries that belong together (prompts of a
+            subject) together.
+        level: confidence of the intervals.
+        method: how intervals are made, as in :func:`equipoise.measure.stats.mean_interval`.
+        seed: how ties are broken in randomised p-values, and which resamples a bootstrap ``method`` draws.
+
+    Returns:
+        One row per metric, or per metric and group where it has one number per group.
 
     >>> from equipoise.measure.groups import Groups
     >>> from equipoise.measure.retrieval.sources import Scores
@@ -271,8 +282,16 @@ class _Context:
 def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Measured]:
     """Every metric of every query on its own: value, chance level, the quantiles of chance, p-value.
 
-    One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval. A query
-    that can show nothing has no row.
+    One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval.
+
+    Args:
+        found: the metrics of each query.
+        null: what ``chance`` gives for ``found``. Without draws of single queries, too many to keep, none has a
+            p-value.
+        seed: how ties are broken in randomised p-values.
+
+    Returns:
+        Rows, metric by metric; a query that can show nothing has none, nor has a metric by group.
     """
     telling = Telling(found, null)
     for name, values in found.values.items():

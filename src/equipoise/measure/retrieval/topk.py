@@ -89,10 +89,18 @@ def rank(
     candidates: Candidates | None = None,
     order: Order | NDArray[Any] = "stable",
 ) -> Ranking:
-    """The ``k`` best images of each query by (-score, index); fewer where a pool is smaller.
+    """The ``k`` best images of each query by (-score, index).
 
-    ``mask`` (N,) says which images take part. ``order="reverse"`` puts the last index first among equal scores; an
-    ``order`` of (N,) whole numbers puts the image with the lowest number first.
+    Args:
+        source: the scores of Q queries for N images.
+        k: how many images are kept; of a smaller pool, all.
+        mask: (N,) says which images take part; ``None``: all.
+        candidates: which images each query may retrieve; ``None``: all.
+        order: of equal scores ``"stable"`` puts the first index first, ``"reverse"`` the last; (N,) whole numbers put
+            the image with the lowest number first.
+
+    Returns:
+        The images of each query, best first, with their scores and how many more tie with the last.
 
     >>> from equipoise.measure.retrieval.sources import Scores
     >>> r = rank(Scores([[0.1, 0.9, 0.9, 0.3]]), 2)
@@ -113,10 +121,18 @@ def scan(
     order: Order | NDArray[Any] = "stable",
     targets: ArrayLike | None = None,
 ) -> Scan:
-    """Several top-k and the ranks of targets in one pass over the scores; ``order`` as in :func:`rank`.
+    """Several top-k and the ranks of targets in one pass over the scores.
 
-    ``targets`` (Q,) or (Q, P): the image(s) each query should find, -1 for padding; the best of them is ranked among
-    all images the query may retrieve.
+    Args:
+        source: the scores of Q queries for N images.
+        wants: the top-k to keep, each with its own k and mask.
+        candidates: which images each query may retrieve; ``None``: all.
+        order: as in :func:`rank`; but ``"reverse"`` leaves the ranks of targets in order of index.
+        targets: (Q,) or (Q, P) the image(s) each query should find, -1 for padding; the best of them is ranked among
+            all images the query may retrieve.
+
+    Returns:
+        One ranking per want, in their order, and the ranks and ties of targets where these are given.
     """
     n_queries, n_images = source.n_queries, source.n_images
     places = None if isinstance(order, str) else _checked_places(order, n_images)

@@ -87,8 +87,14 @@ class Variant:
 def intel_ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """What the released SocialCounterfactuals code computes as NDKL: sum_g d_g ln(p_g / d_g) over the groups present.
 
-    The same prefixes and weights as ``ndkl``, but a reverse divergence without the absent
-    groups: it can be negative, is at most 1/e, and random rankings give about 0.
+    The same prefixes and weights as ``ndkl``, but a reverse divergence without the absent groups.
+
+    Args:
+        ranked: (..., T) the group of each image, best first; negative beyond the end of a short list.
+        desired: (..., G) the shares d, above 0 for every group that was retrieved.
+
+    Returns:
+        (...) one number per list. It can be negative, is at most 1/e, and random rankings give about 0.
 
     >>> float(intel_ndkl([0, 0, 0, 0, 1], [0.6, 0.4]).round(5))
     0.25255

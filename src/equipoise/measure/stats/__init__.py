@@ -73,10 +73,25 @@ def summarise(
     notes: tuple[str, ...] = (),
     seed: int = 0,
 ) -> Estimate:
-    """The mean of ``values`` (n,) with its interval; with ``null_value``, also a sign-flip p-value against it.
+    """The mean of ``values`` with its interval; with ``null_value``, also a sign-flip p-value against it.
 
     For values whose chance level is a known constant (0 for a signed difference, 0.5 for a forced choice). Where
-    chance depends on the pool, use the nulls of :mod:`equipoise.measure.retrieval.nulls`. Clusters are flipped as one.
+    chance depends on the pool, use the nulls of :mod:`equipoise.measure.retrieval.nulls`.
+
+    Args:
+        values: (n,) one number per query or item.
+        clusters: (n,) values with one key depend on each other and are flipped as one; ``None``: all are independent.
+        null_value: the chance level of the mean; ``None``: there is none, and no p-value.
+        alternative: the side of ``null_value`` on which the mean would speak against chance; ``two-sided``: either.
+        level: confidence of the interval.
+        method: how the interval is made, as in :func:`mean_interval`.
+        n_groups: how many groups the number is about, for the estimate.
+        dropped: what was left out before and how many, by reason, for the estimate.
+        notes: what else a reader must know, for the estimate; if there is no interval, the reason is added.
+        seed: which signs are flipped, and which resamples a bootstrap ``method`` draws.
+
+    Returns:
+        The mean as an estimate.
 
     >>> summarise([0.5, 0.75, 1.0], notes=("no null: accuracy is not a bias",)).n
     3
@@ -120,11 +135,25 @@ def compare(
 ) -> Estimate:
     """The mean difference a - b of two models on the same queries, with interval and p-value.
 
-    Paired: what makes a query hard for both models cancels. Without ``draws`` the chance level is 0, because the models
-    could be exchanged, and the p-value flips signs of queries. ``draws`` (R,) are those of the same difference when the
-    same labels are shuffled alike for both (``Chance.suite`` of one less that of the other, if their ``shuffle`` is
-    the same): queries that share images are not independent, and then this is the null that holds. The interval of the
-    method ``t`` is at least as wide as they spread.
+    Paired: what makes a query hard for both models cancels.
+
+    Args:
+        values_a: (n,) what the first model gives for each query.
+        values_b: (n,) the same of the second, in the same order.
+        clusters: (n,) queries with one key are not independent of each other; ``None``: all are independent.
+        draws: (R,) those of the same difference when the same labels are shuffled alike for both (``Chance.suite`` of
+            one less that of the other, if their ``shuffle`` is the same): queries that share images are not
+            independent, and then this is the null that holds. Without it the chance level is 0, because the models
+            could be exchanged, and the p-value flips signs of queries.
+        alternative: the side on which the difference would speak against chance, ``greater`` for a above b;
+            ``two-sided``: either.
+        level: confidence of the interval.
+        method: how the interval is made, as in :func:`mean_interval`; that of ``t`` is at least as wide as ``draws``
+            spread.
+        seed: which signs are flipped, and which resamples a bootstrap ``method`` draws.
+
+    Returns:
+        The difference as an estimate.
 
     >>> compare([0.9, 0.8, 1.1, 1.0], [0.5, 0.6, 0.7, 0.4])
     0.4 [0.1402, 0.6598] chance 0 ± 0.21, excess +0.4, p = 0.12, n = 4

@@ -81,6 +81,13 @@ def has_spread(sums: ClusterSums) -> bool:
 def no_interval_note(values: ArrayLike, clusters: ArrayLike | None = None) -> str:
     """Why :func:`mean_interval` is ``None``.
 
+    Args:
+        values: (n,) the values whose mean has no interval.
+        clusters: (n,) the clusters given with them; ``None``: each value is independent.
+
+    Returns:
+        The note, which begins with "no interval".
+
     >>> no_interval_note([2.0]), no_interval_note([2.0, 2.0])
     ('no interval: one independent unit', 'no interval: all 2 independent units have the same value')
     """
@@ -124,9 +131,18 @@ def resampling_weights(
 def bootstrap_means(
     values: ArrayLike, *, clusters: ArrayLike | None = None, replicates: int = 1000, seed: int = 0
 ) -> FloatArray:
-    """Bootstrap replicates (B,) of the mean of ``values`` (n,), or (B, M) of each column of (n, M).
+    """Bootstrap replicates of the mean of ``values``.
 
     Whole clusters are drawn with replacement; each replicate's mean is over the rows it drew.
+
+    Args:
+        values: (n,), or (n, M) for the mean of each column.
+        clusters: (n,) values with one key are drawn together; ``None``: each value is independent.
+        replicates: how many, B.
+        seed: which resamples are drawn.
+
+    Returns:
+        (B,) means, or (B, M).
 
     >>> draws = bootstrap_means(np.arange(100.0), replicates=500)
     >>> draws.shape, bool(abs(draws.std() - np.arange(100.0).std() / 10) < 0.3)
@@ -151,9 +167,19 @@ def bootstrap_statistic(
     replicates: int = 1000,
     seed: int = 0,
 ) -> FloatArray:
-    """Bootstrap replicates (B,) of ``statistic``, a function of summed counts (B, G) -> (B,).
+    """Bootstrap replicates of a function of summed counts.
 
-    Only the counts (n, G) are resampled, never the rows behind them.
+    Only the counts are resampled, never the rows behind them.
+
+    Args:
+        counts: (n, G) what each query or item adds to each of the sums.
+        statistic: the function, from sums (b, G) to values (b,), called for a block of replicates at a time.
+        clusters: (n,) rows with one key are drawn together; ``None``: each row is independent.
+        replicates: how many, B.
+        seed: which resamples are drawn.
+
+    Returns:
+        (B,) values of ``statistic``.
 
     >>> hits = np.array([[1, 1], [0, 1], [1, 1], [0, 1]])
     >>> draws = bootstrap_statistic(hits, lambda c: c[:, 0] / c[:, 1], replicates=200)
@@ -179,7 +205,7 @@ def mean_interval(
     seed: int = 0,
     least_error: float = 0.0,
 ) -> tuple[float, float] | None:
-    """Confidence interval for the mean of ``values`` (n,); ``None`` with fewer than two clusters, or all alike.
+    """Confidence interval for the mean of ``values``; ``None`` with fewer than two clusters, or all alike.
 
     Values that happen to be all alike do not say how far others would lie: an interval without width would pass for
     certainty. Nor do resamples that are: those of two clusters by ``bootstrap_t``. :func:`no_interval_note` says which
@@ -191,9 +217,19 @@ def mean_interval(
     - ``bca``: the same, corrected for bias and skewness (Efron 1987, jackknife over clusters).
     - ``bootstrap_t``: the cluster bootstrap of (mean* - mean) / se*.
 
-    ``least_error`` is a standard error that is known from elsewhere (the spread of chance) and bounds the interval of
-    ``t``, and of no other method, from below by its normal quantile, where values that happen to be all alike would
-    give no interval.
+    Args:
+        values: (n,) one number per query or item.
+        clusters: (n,) values with one key are not independent of each other; ``None``: all are independent.
+        level: confidence of the interval, between 0 and 1.
+        method: one of the four above.
+        replicates: how many resamples the bootstrap methods draw.
+        seed: which resamples these are.
+        least_error: a standard error that is known from elsewhere (the spread of chance) and bounds the interval of
+            ``t``, and of no other method, from below by its normal quantile, where values that happen to be all alike
+            would give no interval.
+
+    Returns:
+        The lower and the upper end, or ``None``.
 
     >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0, 4.0])]
     [0.446, 4.554]

@@ -109,6 +109,16 @@ def with_partners(groups: Groups, sets: ArrayLike, strata: ArrayLike | None, lin
     An image whose cell does not show every group that its link shows at that level still tells what its person is like
     in the sets that show them all, so that it must not stand among the images whose labels move together.
 
+    Args:
+        groups: the group of each of n images.
+        sets: (n,) the counterfactual set of each image.
+        strata: (n,) the levels of the other axes that vary, as whole numbers; -1, levels not known, leaves an image
+            without a partner. ``None``: all images are of one level.
+        links: (n,) sets that show the same people share a key.
+
+    Returns:
+        The same groups, with -1 for the images that lack a partner.
+
     >>> with_partners(Groups.from_values([*"fmf"]), [1, 1, 2], None, [0, 0, 0]).labels.tolist()
     [0, 1, -1]
     """

@@ -80,14 +80,25 @@ def group_means(
     seed: int = 0,
     level: float = 0.95,
 ) -> GroupMeans:
-    """Mean of ``values`` (n,) in each group, and the gap between highest and lowest.
+    """Mean of ``values`` in each group, and the gap between highest and lowest.
 
-    Chance of the gap: labels shuffled over all images of a defined group, or only inside each set or stratum of
-    ``shuffle_within`` (n,). The values of one of the ``clusters`` (n,) are not independent of each other: clusters
-    exchange their labels as wholes (inside ``shuffle_within`` too), and a few that hold several groups inside
-    themselves. Paired data give the sets as both: labels then move inside each. ``share`` says that the values are in
-    [0, 1]; ``null_value`` is the chance level of a single group's mean, where it has one.
-    The gap's interval is :func:`gap_interval`.
+    Chance of the gap: labels shuffled over all images of a defined group, or as ``clusters`` and ``shuffle_within``
+    say. Paired data give the sets as both: labels then move inside each. The gap's interval is :func:`gap_interval`.
+
+    Args:
+        values: (n,) one number per image, finite.
+        groups: the group of each image; images of an undefined group are left out and counted.
+        clusters: (n,) the values of one cluster are not independent of each other: clusters exchange their labels as
+            wholes (inside ``shuffle_within`` too), and a few that hold several groups inside themselves.
+        shuffle_within: (n,) sets or strata; labels are shuffled only inside each.
+        share: says that the values are in [0, 1], so that intervals are those of shares.
+        null_value: the chance level of a single group's mean, where it has one.
+        permutations: how many times labels are shuffled.
+        seed: which shuffles are drawn, and which signs are flipped against ``null_value``.
+        level: confidence of the intervals.
+
+    Returns:
+        The mean of each group that has images, and the gap with its chance level.
 
     >>> found = group_means([1.0, 0.0, 1.0, 1.0], Groups.from_values(["a", "a", "b", "b"]), share=True)
     >>> found.highest, found.lowest, found.gap.value

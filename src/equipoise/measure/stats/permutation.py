@@ -44,12 +44,21 @@ def p_values(
     alternative: Alternative = "greater",
     rng: np.random.Generator | int | None = 0,
 ) -> PValues:
-    """P-values of ``observed`` against Monte-Carlo ``draws`` (R,) of the null.
+    """P-values of an observed number against Monte-Carlo draws of the null.
 
     Ordinary, "greater": (1 + #{draws >= observed}) / (R + 1), so it never is 0 (Phipson & Smyth 2010).
     Randomised: (#{draws > observed} + U (1 + #{draws = observed})) / (R + 1), U uniform: ties are broken at
     random, so that it is uniform under the null even when the statistic has few levels.
     Two-sided: twice the smaller tail.
+
+    Args:
+        observed: the number itself, finite.
+        draws: (R,) what chance gives, at least one.
+        alternative: the side on which ``observed`` would speak against chance; ``two-sided``: either.
+        rng: where U comes from, a seed or a generator; ``None`` gives another U each time.
+
+    Returns:
+        The ordinary and the randomised p-value.
 
     >>> p_values(3.0, [1.0, 2.0, 3.0, 4.0]).value
     0.6
@@ -110,10 +119,19 @@ def permutation_test(
     seed: int = 0,
     chunk: int = 1000,
 ) -> tuple[float, FloatArray, PValues]:
-    """Observed value, null draws and p-values of ``statistic`` under permutations of ``n`` things.
+    """Permutation test of ``statistic``.
 
-    ``statistic`` takes permutations (R, n) of ``range(n)`` and gives (R,) values; it is first asked with the
-    identity, then with ``draws`` random permutations, ``chunk`` at a time.
+    Args:
+        statistic: takes permutations (R, n) of ``range(n)`` and gives (R,) values; it is first asked with the identity,
+            then with random permutations.
+        n: how many things are permuted.
+        draws: how many random permutations.
+        alternative: the side on which the observed value would speak against chance; ``two-sided``: either.
+        seed: which permutations are drawn.
+        chunk: how many of them ``statistic`` gets at a time.
+
+    Returns:
+        The observed value, the null draws (draws,) and the p-values.
 
     >>> x, y = np.arange(6.0), np.array([0, 0, 0, 1, 1, 1])
     >>> def gap(p):
@@ -158,11 +176,20 @@ def sign_flip(
     seed: int = 0,
     exact_limit: int = EXACT_LIMIT,
 ) -> SignFlip:
-    """Sign-flip permutation test that the mean of ``differences`` (n,) or of each column of (n, m) is 0.
+    """Sign-flip permutation test that a mean of differences is 0.
 
-    All 2^n sign patterns for n <= ``exact_limit`` (then the p-value is the exact share of patterns at least as
-    extreme), else ``draws`` random ones with the +1 rule. NaN marks a missing difference of a column. Under the
-    null the sd of the mean is sqrt(sum d^2) / n, exactly.
+    Under the null the sd of the mean is sqrt(sum d^2) / n, exactly.
+
+    Args:
+        differences: (n,), or (n, m) for a test of each column. NaN marks a missing difference of a column.
+        alternative: the side of 0 on which the mean would speak against chance; ``two-sided``: either.
+        draws: how many random sign patterns where n is above ``exact_limit``, with the +1 rule.
+        seed: which patterns are drawn.
+        exact_limit: the largest n for which all 2^n sign patterns are taken; then the p-value is the exact share of
+            patterns at least as extreme.
+
+    Returns:
+        The mean, its p-value and its sd under the null, of each column where there are several.
 
     >>> test = sign_flip([1.0, 2.0, 3.0])
     >>> float(test.value), float(test.p_value), test.exact

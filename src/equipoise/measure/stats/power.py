@@ -31,10 +31,19 @@ class Equivalence:
 
 
 def equivalence(values: ArrayLike, low: float, high: float, *, clusters: ArrayLike | None = None) -> Equivalence:
-    """TOST: is the mean of ``values`` (differences, excesses) shown to lie between ``low`` and ``high``?
+    """TOST: is the mean of ``values`` shown to lie between ``low`` and ``high``?
 
     A p-value above 0.05 in a test for bias is no proof of its absence; this test can give one. Two one-sided
     t tests with cluster-robust standard error (Schuirmann 1987).
+
+    Args:
+        values: (n,) differences or excesses.
+        low: the least mean that would not matter.
+        high: the greatest mean that would not matter, above ``low``.
+        clusters: (n,) values with one key are not independent of each other; ``None``: all are independent.
+
+    Returns:
+        Both one-sided p-values, and the larger one, which decides.
 
     >>> equivalence([0.01, -0.02, 0.0, 0.015, -0.01], -0.05, 0.05).p_value < 0.01
     True
@@ -65,8 +74,18 @@ def minimum_detectable_effect(
 ) -> float:
     """The mean that a two-sided one-sample t test at ``alpha`` would find with probability ``power``.
 
-    Give the ``values`` at hand (per set, per subject, per query; ``clusters`` if they are not independent), or
-    an ``sd`` and an ``n`` when planning. In the units of the values; solved with the noncentral t distribution.
+    Give the ``values`` at hand, or an ``sd`` and an ``n`` when planning. Solved with the noncentral t distribution.
+
+    Args:
+        values: those at hand, per set, per subject or per query; ``sd`` and ``n`` then come from them alone.
+        sd: the expected standard deviation of the values.
+        n: how many independent values there will be, at least 2.
+        clusters: one key per value, if they are not independent; n is then the number of clusters.
+        alpha: the level of the test.
+        power: the probability of finding the effect, above ``alpha``.
+
+    Returns:
+        The smallest such mean, in the units of the values.
 
     >>> round(minimum_detectable_effect(sd=1.0, n=24), 3)
     0.597
