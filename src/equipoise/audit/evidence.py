@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import AnyVectors
 from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
 from equipoise.data.results import draw_order
@@ -25,7 +26,6 @@ from equipoise.text.labels import read_labels
 
 EVIDENCE = "_evidence"
 ARRAYS = ("images", "texts", "scores")
-Vectors = NDArray[np.floating]
 Rows = NDArray[np.integer]
 """Row numbers of images."""
 
@@ -33,7 +33,7 @@ _BLOCK_CELLS = 4_000_000
 _ROWS = 8192
 
 
-def unit(vectors: Vectors, what: str, names: Sequence[str] | None = None) -> NDArray[np.float32]:
+def unit(vectors: AnyVectors, what: str, names: Sequence[str] | None = None) -> NDArray[np.float32]:
     """Rows of length 1; a row that is not finite or has no length is refused with its number, or its name."""
     rows = np.asarray(vectors, dtype=np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
@@ -66,9 +66,9 @@ class Evidence:
         texts: Sequence[str],
         *,
         model: str,
-        image_vectors: Vectors | None = None,
-        text_vectors: Vectors | None = None,
-        scores: Vectors | None = None,
+        image_vectors: AnyVectors | None = None,
+        text_vectors: AnyVectors | None = None,
+        scores: AnyVectors | None = None,
         logit_scale: float | None = None,
     ) -> None:
         self.frame = frame.reset_index(drop=True)
@@ -213,13 +213,13 @@ class Evidence:
             scores[part] = np.einsum("ij,ij->i", self._unit_images[rows[part]], queries[query[part]])
         return scores
 
-    def scores(self, texts: Sequence[str], images: Rows) -> Vectors:
+    def scores(self, texts: Sequence[str], images: Rows) -> AnyVectors:
         """(m, n) the scores of ``texts`` with some ``images``, by row number."""
         if self._scores is not None:
             return np.asarray(self._scores[np.ix_(self._rows(texts), images)])
         return np.asarray(self._unit_texts(texts) @ np.asarray(self._unit_images[images]).T)
 
-    def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, Vectors]]:
+    def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, AnyVectors]]:
         """Block after block of images: which rows, and their scores (n, C) with each of C classes' ``prompts``."""
         step = max(1, _BLOCK_CELLS // max(len(prompts), 512))
         means = self._mean_scores(prompts, how) if self._scores is not None else self._mean_vectors(prompts, how)
@@ -231,7 +231,7 @@ class Evidence:
                 yield rows, np.asarray(self._unit_images[rows]) @ means.T
 
     @property
-    def _unit_images(self) -> Vectors:
+    def _unit_images(self) -> AnyVectors:
         """The vectors of images where there are no scores: one of the two is always there."""
         assert self._images is not None
         return self._images
@@ -242,7 +242,7 @@ class Evidence:
             raise InputError("the evidence has no vectors of texts; run the audit again with the model")
         return unit(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
 
-    def _mean_scores(self, prompts: Sequence[Sequence[str]], how: str) -> Vectors:
+    def _mean_scores(self, prompts: Sequence[Sequence[str]], how: str) -> AnyVectors:
         # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
         assert self._scores is not None
         if how == "embed_mean_raw" and any(len(some) > 1 for some in prompts):
@@ -319,5 +319,5 @@ class Evidence:
             raise InputError(f"{home}: the evidence is damaged ({error}); run the audit again") from None
 
 
-def _is_file(array: Vectors, path: Path) -> bool:
+def _is_file(array: AnyVectors, path: Path) -> bool:
     return isinstance(array, np.memmap) and array.filename is not None and Path(array.filename) == path.resolve()

@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise import engine
+from equipoise.array_types import AnyVectors
 from equipoise.audit.evidence import EVIDENCE, Evidence, unit
 from equipoise.data import Table
 from equipoise.data.importing import import_table
@@ -30,8 +31,7 @@ from equipoise.data.schema import AXES
 from equipoise.errors import InputError
 from equipoise.models import Encoder, Precomputed
 
-Vectors = NDArray[Any]
-Batch = tuple[NDArray[np.int64], Vectors]
+Batch = tuple[NDArray[np.int64], AnyVectors]
 """Row numbers of images, and their vectors."""
 
 _ROWS = 8192
@@ -98,7 +98,7 @@ def _some_labels(frame: pd.DataFrame, read: NDArray[np.bool_], notes: list[str])
     return some
 
 
-def _some_rows(images: Vectors, rows: NDArray[np.intp], path: Path | None) -> Vectors:
+def _some_rows(images: AnyVectors, rows: NDArray[np.intp], path: Path | None) -> AnyVectors:
     """Some rows of the vectors: in memory, or in the file ``path``, where they take the place of all."""
     if path is None:
         return np.asarray(images[rows])
@@ -120,8 +120,8 @@ def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str, unreadable:
         raise InputError(f"{name} gave vectors of {count} images where {len(ids)} were asked for")
 
 
-def _in_memory(batches: Iterator[Batch], n: int) -> Vectors:
-    out: Vectors | None = None
+def _in_memory(batches: Iterator[Batch], n: int) -> AnyVectors:
+    out: AnyVectors | None = None
     for at, vectors in batches:
         if out is None:
             out = np.empty((n, vectors.shape[1]), dtype=np.float32)
@@ -130,7 +130,7 @@ def _in_memory(batches: Iterator[Batch], n: int) -> Vectors:
     return out
 
 
-def _on_disk(batches: Iterator[Batch], n: int, path: Path) -> Vectors:
+def _on_disk(batches: Iterator[Batch], n: int, path: Path) -> AnyVectors:
     """The same in a file that appears whole or not at all; returns it memory-mapped."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pandas as pd
 
+from equipoise.array_types import Ints
 from equipoise.data.images import anchored
-from equipoise.data.results import Positions, draw_order, ids_of, labels_of
+from equipoise.data.results import draw_order, ids_of, labels_of
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ class Combined:
     """Rows of the real and of the generated table that make a training set."""
 
     mode: str
-    real: Positions
-    generated: Positions
+    real: Ints
+    generated: Ints
     names: tuple[str, ...]
     """The ids of these rows, the real ones first."""
     unlabelled: tuple[str, ...]
@@ -364,5 +365,5 @@ def _sources(generated: pd.DataFrame) -> list[str]:
     return sources
 
 
-def _positions(values: Sequence[int]) -> Positions:
+def _positions(values: Sequence[int]) -> Ints:
     return np.asarray(list(values), dtype=np.int64)

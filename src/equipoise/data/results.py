@@ -19,8 +19,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from equipoise.array_types import Ints
 from equipoise.data.arrays import batches_of
 from equipoise.data.atomic import atomic_file
 from equipoise.data.schema import TableSchema, schema_for
@@ -34,12 +34,10 @@ RANDOM_RANKING = "random ranking"
 RANDOM_RANKING_TOLD = f"{RANDOM_RANKING}: no model, the same pool ranked blindly"
 """What a table with such rows says below itself."""
 _FACTS = ("dropped", "published", "side", "codes")
-
-Positions = NDArray[np.int64]
 """Row numbers of a frame, as ``frame.iloc`` takes them."""
 
 
-def draw_order(names: Sequence[str], seed: int, purpose: str) -> Positions:
+def draw_order(names: Sequence[str], seed: int, purpose: str) -> Ints:
     """A permutation of ``names`` as positions: each name has a fixed place in the lottery of ``(purpose, seed)``.
 
     A name's draw is a keyed BLAKE2 hash of it, so the order of the rows does not matter, and taking rows away does

@@ -20,8 +20,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Ints
 from equipoise.data.labels import set_names, set_numbers
-from equipoise.data.results import Positions, axis_names, draw_order, ids_of, labels_of
+from equipoise.data.results import axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.formatting import plural
 
@@ -37,7 +38,7 @@ Group = tuple[Any, ...]
 class Balanced:
     """Which rows to take, and the counts of each group before and after."""
 
-    positions: Positions
+    positions: Ints
     """Row numbers for ``frame.iloc``, in order; a row that is taken twice is there twice."""
     before: Mapping[Group | None, int]
     after: Mapping[Group | None, int]
@@ -241,7 +242,7 @@ def balance_layer(
     return table.add_layer(name, rows, columns=columns, config=config, uses=table.fingerprints[1:])
 
 
-def _torn(sets: Positions, taken: NDArray[np.bool_]) -> int:
+def _torn(sets: Ints, taken: NDArray[np.bool_]) -> int:
     """Of how many sets (n,), numbered, with -1 for none, some images are taken and others are not."""
     inside = sets >= 0
     return len(np.intersect1d(sets[inside & taken], sets[inside & ~taken]))

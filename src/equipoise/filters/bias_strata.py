@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Ints
 from equipoise.data.labels import PLACEBO, set_numbers
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.exchange import LEAST_VARYING, MOSTLY, commonest, share_mixed
-
-Codes = NDArray[np.int64]
 
 COLUMNS = {"set_id": "sets", "source_id": "sources"}
 """Columns whose values are sets of images, and what these are called."""
@@ -26,14 +25,14 @@ FOLLOWS = 0.05
 class Within:
     """What labels are exchanged within; every field has one entry for each of the n images."""
 
-    strata: Codes
+    strata: Ints
     """Labels are exchanged inside a stratum only."""
     name: str
-    units: Codes | None = None
+    units: Ints | None = None
     """Images whose label moves as one; ``None``: each by itself."""
-    cells: Codes | None = None
+    cells: Ints | None = None
     """Images whose common rate of failures is what is even for them; ``None``: the strata."""
-    clusters: Codes | None = None
+    clusters: Ints | None = None
     """Images that are not independent of each other, for the intervals; ``None``: the units or else the strata."""
 
 
@@ -112,7 +111,7 @@ def strata_of(
     return Within(_together(base, _levels(frame, kept)), _told(place, kept))
 
 
-def _inside(codes: Codes, levels: Codes, groups: Groups, links: Codes | None, name: str) -> Within:
+def _inside(codes: Ints, levels: Ints, groups: Groups, links: Ints | None, name: str) -> Within:
     """Labels move inside a set, among images with the same levels of the other axes."""
     cells = _together(codes, levels)
     if links is None:
@@ -127,10 +126,10 @@ def _inside(codes: Codes, levels: Codes, groups: Groups, links: Codes | None, na
 def _whole(
     frame: pd.DataFrame,
     groups: Groups,
-    codes: Codes,
-    base: Codes,
+    codes: Ints,
+    base: Ints,
     others: Sequence[str],
-    links: Codes | None,
+    links: Ints | None,
     names: tuple[str, str],
 ) -> Within:
     """Whole sets exchange their label within the subject and the levels that a set has throughout.
@@ -160,7 +159,7 @@ def _whole(
     return Within(strata, _told(f"whole {name} at a time, linked ones together", fixed), each, cells, links)
 
 
-def _either(which: NDArray[np.bool_], first: Codes, second: Codes) -> Codes:
+def _either(which: NDArray[np.bool_], first: Ints, second: Ints) -> Ints:
     """(n,) ``first`` where ``which`` is true, numbered after ``second``."""
     return np.where(which, int(second.max(initial=0)) + 1 + first, second)
 
@@ -169,27 +168,27 @@ def _told(name: str, held: Sequence[str]) -> str:
     return name + (f", {' and '.join(held)} held fixed" if held else "")
 
 
-def _kinds(codes: Codes, groups: Groups) -> tuple[Codes, Codes]:
+def _kinds(codes: Ints, groups: Groups) -> tuple[Ints, Ints]:
     """How many images and how many groups each set shows, among images of a defined group."""
     defined = groups.labels >= 0
     together = pd.DataFrame({"set": codes[defined], "group": groups.labels[defined]}).groupby("set")["group"]
     return np.asarray(together.size(), dtype=np.int64), np.asarray(together.nunique(), dtype=np.int64)
 
 
-def _several(codes: Codes, values: Codes, counted: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+def _several(codes: Ints, values: Ints, counted: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
     """(n,) whether the set of each image shows several ``values`` (n,), among those ``counted``."""
     rows = np.ones(len(codes), dtype=bool) if counted is None else counted
     kinds = pd.Series(values[rows]).groupby(codes[rows]).nunique()
     return np.isin(codes, kinds.index[kinds > 1])
 
 
-def share_varied(column: pd.Series, codes: Codes) -> float:
+def share_varied(column: pd.Series, codes: Ints) -> float:
     """In which share of the sets of several images with a level a column has several."""
     levels = pd.factorize(column)[0]
     return share_mixed(levels[levels >= 0], codes[levels >= 0])
 
 
-def _levels_inside(frame: pd.DataFrame, axes: Sequence[str], codes: Codes) -> tuple[list[str], Codes]:
+def _levels_inside(frame: pd.DataFrame, axes: Sequence[str], codes: Ints) -> tuple[list[str], Ints]:
     """The axes that vary inside sets, and (n,) numbers for their levels.
 
     An axis that varies in fewer than a tenth of the sets has levels in these alone: elsewhere they would only keep
@@ -223,7 +222,7 @@ def _can_be_held(column: pd.Series, groups: Groups) -> bool:
     return bool(wrong > FOLLOWS * by_largest)
 
 
-def _levels(frame: pd.DataFrame, axes: Sequence[str]) -> Codes:
+def _levels(frame: pd.DataFrame, axes: Sequence[str]) -> Ints:
     """(n,) numbers for the combinations of levels; an image that misses one has a number of its own."""
     codes = np.zeros(len(frame), dtype=np.int64)
     for axis in axes:
@@ -233,13 +232,13 @@ def _levels(frame: pd.DataFrame, axes: Sequence[str]) -> Codes:
     return codes
 
 
-def _together(first: Codes, second: Codes) -> Codes:
+def _together(first: Ints, second: Ints) -> Ints:
     """(n,) one number for each pair of two codes that occurs."""
     pairs = first * (int(second.max(initial=0)) - int(second.min(initial=0)) + 1) + (second - second.min(initial=0))
     return np.unique(pairs, return_inverse=True)[1].astype(np.int64)
 
 
-def _links(frame: pd.DataFrame, codes: Codes) -> Codes | None:
+def _links(frame: pd.DataFrame, codes: Ints) -> Ints | None:
     """(n,) numbers of the linked sets; a set without a link is alone. ``None`` where no two sets are linked."""
     if "link" not in frame or frame["link"].isna().all():
         return None
@@ -249,7 +248,7 @@ def _links(frame: pd.DataFrame, codes: Codes) -> Codes | None:
     return np.unique(links, return_inverse=True)[1].astype(np.int64) if several.any() else None
 
 
-def _codes(frame: pd.DataFrame, column: str) -> Codes | None:
+def _codes(frame: pd.DataFrame, column: str) -> Ints | None:
     """Numbers for the values of a column, one of its own for every missing one; ``None`` if all are missing."""
     if column not in frame or frame[column].isna().all():
         return None

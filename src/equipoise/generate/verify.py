@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import engine
+from equipoise.array_types import AnyVectors
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.notes import codes_of, independent, of_sources
@@ -190,13 +191,10 @@ def _prompts(groups: list[str]) -> dict[str, str]:
 
 def _embedded(
     table: Table, encoder: Any, axis: str | None, only_kept: bool, how: engine.Asking | None
-) -> Iterator[tuple[dict[str, Any], Vectors]]:
+) -> Iterator[tuple[dict[str, Any], AnyVectors]]:
     rows = list(table.rows(["image_id", "source_id", *([axis] if axis else [])], only_kept=only_kept))
     for at, vectors in engine.vector_batches(encoder, table, [row["image_id"] for row in rows], how):
         yield from zip((rows[i] for i in at), vectors, strict=True)
-
-
-Vectors = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -231,11 +229,11 @@ class EditCheck:
 
 
 def verify_edits(
-    images: Vectors,
+    images: AnyVectors,
     groups: Sequence[str],
-    prompts: Mapping[str, Vectors],
-    captions: Sequence[Vectors],
-    reference: Vectors,
+    prompts: Mapping[str, AnyVectors],
+    captions: Sequence[AnyVectors],
+    reference: AnyVectors,
     *,
     sources: Sequence[str] | None = None,
     ks: Sequence[int] = (1, 5, 10),
@@ -289,7 +287,7 @@ def verify_edits(
     )
 
 
-def recalls(captions: Vectors, image: Vectors, reference: Vectors, ks: Sequence[int]) -> NDArray[np.float64]:
+def recalls(captions: AnyVectors, image: AnyVectors, reference: AnyVectors, ks: Sequence[int]) -> NDArray[np.float64]:
     """(m, len(ks)): whether each caption finds the image among the first K of the pool plus it; ties count half.
 
     >>> recalls(np.eye(2)[:1], np.eye(2)[0], np.eye(2), [1])
@@ -312,7 +310,7 @@ def _draws(ids: NDArray[np.integer[Any]], n_boot: int, seed: int) -> NDArray[np.
     return weights[:, ids].astype(float)
 
 
-def _interval(sums: Vectors, counts: Vectors, draws: NDArray[np.float64]) -> tuple[float, float]:
+def _interval(sums: AnyVectors, counts: AnyVectors, draws: NDArray[np.float64]) -> tuple[float, float]:
     if not len(draws):
         return (float("-inf"), float("inf"))
     values = (draws @ sums) / np.maximum(draws @ counts, 1e-12)
@@ -321,11 +319,11 @@ def _interval(sums: Vectors, counts: Vectors, draws: NDArray[np.float64]) -> tup
 
 
 def _check(
-    images: Vectors,
+    images: AnyVectors,
     groups: Sequence[str],
-    prompts: Mapping[str, Vectors],
-    captions: Sequence[Vectors],
-    reference: Vectors,
+    prompts: Mapping[str, AnyVectors],
+    captions: Sequence[AnyVectors],
+    reference: AnyVectors,
     ks: Sequence[int],
 ) -> None:
     if not len(images) or len(images) != len(groups) or len(images) != len(captions):

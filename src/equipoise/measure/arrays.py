@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.pace import steps
 
-Floats = NDArray[np.float64]
 """An array of float64."""
 
 COSINE_TIE = 1e-12

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Codes
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.labels import read_labels
 
 UNDEFINED = -1
 """The label of an image whose group is not known; never a guess."""
-
-IntArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Groups:
     equipoise.errors.UnknownNameError: there is no group named 'x'; known: f, m
     """
 
-    labels: IntArray
+    labels: Codes
     names: tuple[str, ...]
     axis: str = ""
     notes: tuple[str, ...] = ()

@@ -22,12 +22,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.registry import plugins
 
 Alternative = Literal["greater", "less", "two-sided"]
 Better = Literal["lower", "higher", "chance", ""]
-FloatArray = NDArray[np.float64]
 F = TypeVar("F", bound=Callable[..., Any])
 
 OF_LISTS = ("counts", "divergences", "exposures", "shortfalls", "ranked", "pair")
@@ -42,9 +42,9 @@ class Scope:
     """What the ends of a metric's range may depend on: the number of groups and, in retrieval, pools, shares and K."""
 
     n_groups: int
-    pools: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    pools: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     """(Q, G) images of each group in each query's pool."""
-    desired: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    desired: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     """(Q, G) the desired share of each group."""
     k: int = 0
     zero_max: str = "skip"
@@ -54,7 +54,7 @@ class Scope:
     """The group that the number is of, for a metric that has one number per group."""
 
     @cached_property
-    def taken(self) -> FloatArray:
+    def taken(self) -> Floats:
         """(Q,) how many images are retrieved."""
         return np.asarray(np.minimum(self.k, self.pools.sum(axis=1)))
 
@@ -64,7 +64,7 @@ class Scope:
         return np.asarray((self.pools > 0) & (self.desired > 0))
 
     @cached_property
-    def most(self) -> FloatArray:
+    def most(self) -> Floats:
         """(Q, G) the largest share of the top K that each group can have."""
         taken = self.taken[:, None]
         return np.asarray(np.minimum(self.pools, taken) / taken)

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from equipoise.array_types import Ints
 from equipoise.errors import InputError
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
-
-Places = NDArray[np.int64]
 
 
 class Stream:
@@ -31,13 +29,13 @@ class Stream:
 
     def __init__(
         self,
-        places: Places,
+        places: Ints,
         batch: int,
         seed: int,
         *,
-        copies: Places | None = None,
+        copies: Ints | None = None,
         units: Sequence[Any] | None = None,
-        windows: Sequence[Places] | None = None,
+        windows: Sequence[Ints] | None = None,
     ) -> None:
         """``copies`` says how often each of ``places`` is taken; rows of one of the ``units`` stay in one batch."""
         self.seed, self.batch = seed, batch
@@ -54,11 +52,11 @@ class Stream:
         """How many batches an epoch gives."""
         return float(self._packs or len(self._taken) / self.batch)
 
-    def batch_at(self, step: int) -> Places:
+    def batch_at(self, step: int) -> Ints:
         """The rows of a step."""
         if self._packs:
             epoch, number = divmod(step, self._packs)
-            chosen: Places = self._of_epoch(epoch)[number]
+            chosen: Ints = self._of_epoch(epoch)[number]
             return chosen
         first, last = step * self.batch, (step + 1) * self.batch
         parts = []
@@ -77,26 +75,26 @@ class Stream:
             self._held = held
         return held[1]
 
-    def _ordered(self, rng: np.random.Generator) -> Places:
+    def _ordered(self, rng: np.random.Generator) -> Ints:
         if self._windows is None:
             return rng.permutation(self._taken)
         order = rng.permutation(len(self._windows))
         kept = [self._taken[np.isin(self._taken, self._windows[i])] for i in order]
         return np.concatenate([rng.permutation(rows) for rows in kept])
 
-    def _packed(self, rng: np.random.Generator) -> list[Places]:
+    def _packed(self, rng: np.random.Generator) -> list[Ints]:
         """The sets of an epoch in its order, packed into a fixed number of batches."""
         assert self._sets is not None
         parts = np.array_split(rng.permutation(len(self._sets)), self._packs)
         return [np.concatenate([self._sets[i] for i in part]) for part in parts]
 
 
-def _n_packs(sets: Sequence[Places], batch: int) -> int:
+def _n_packs(sets: Sequence[Ints], batch: int) -> int:
     largest = max(map(len, sets))
     return -(-len(sets) // max(1, batch // largest))
 
 
-def _members(taken: Places, units: Sequence[Any], batch: int) -> list[Places]:
+def _members(taken: Ints, units: Sequence[Any], batch: int) -> list[Ints]:
     by_unit: dict[Any, list[int]] = {}
     for place in taken.tolist():
         unit = units[place]
@@ -113,20 +111,20 @@ class Mixed:
 
     rows: TrainingRows
     stream: Stream
-    places: Places
+    places: Ints
     """The rows that the stream draws from."""
 
 
 def mixed(
     main: TrainingRows,
-    places: Places,
+    places: Ints,
     others: Mapping[TrainingRows, float],
     batch: int,
     seed: int,
     *,
-    copies: Places | None = None,
+    copies: Ints | None = None,
     units: Sequence[Any] | None = None,
-    places_of: Mapping[TrainingRows, Places] | None = None,
+    places_of: Mapping[TrainingRows, Ints] | None = None,
 ) -> list[Mixed]:
     """The tables of a batch, the main one first; each of ``others`` takes its share of the ``batch``.
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.measure.captions.cross_fitting import LEAST_FOLDS, captions_variance, cross_fitted, fold_variance
 from equipoise.measure.captions.halves import halved_t
 from equipoise.measure.captions.lic import corrected_resampled_t, lic_scores
@@ -106,8 +107,6 @@ def scores_over_splits(runs: pd.DataFrame, n: int) -> NDArray[np.float64] | None
 REFITTED = 3
 """So many repetitions are refitted; further ones would hardly change the interval."""
 DOUBLED = "the interval takes twice the variance over captions, because refitting this classifier would take too long"
-
-Floats = NDArray[np.float64]
 
 
 LeftOut = Mapping[str, Floats]

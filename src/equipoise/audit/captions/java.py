@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.measure.captions.quality.tokens import Caption, CaptionPairs, pair_captions
 from equipoise.measure.captions.splits import estimates_of_sums
@@ -28,8 +29,6 @@ from equipoise.measure.stats.shares import ItemScores
 
 TIMEOUT = 3600.0
 """Seconds that one run of a Java program may take."""
-
-Floats = NDArray[np.float64]
 
 _STAGE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # of equal words, stems, synonyms, paraphrases: METEOR 1.5, English
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from equipoise.array_types import Floats
 from equipoise.audit.captions.reading import image_name, is_empty, items_of, origin_name, read_records, suffix_of
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.sampling import least_linked
 from equipoise.data.schema import AXES, schema_for
 from equipoise.errors import InputError, closest
 from equipoise.formatting import plural
-from equipoise.measure.arrays import Floats
 from equipoise.measure.groups import Groups
 from equipoise.text.labels import means_unknown, read_labels, same_label
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
@@ -29,8 +30,6 @@ from equipoise.measure.retrieval import LabelShuffler
 from equipoise.measure.stats import Estimate, p_values
 from equipoise.measure.stats.group_means import share_difference_interval
 from equipoise.pace import stages
-
-Floats = NDArray[np.float64]
 
 
 def signed_gap(

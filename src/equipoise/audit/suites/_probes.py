@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats, Positions
 from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
 from equipoise.measure.embedding.probe import even_weights
@@ -161,8 +162,6 @@ def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float 
 
 FOLDS = 5
 TELLING_WORDS = 10
-Floats = NDArray[np.float64]
-Labels = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,12 @@ def caption_probe(
 
 
 def _training_variance(
-    features: Any, labels: Labels, units: Labels, splits: list[tuple[Labels, Labels]], strength: float, seed: int
+    features: Any,
+    labels: Positions,
+    units: Positions,
+    splits: list[tuple[Positions, Positions]],
+    strength: float,
+    seed: int,
 ) -> tuple[float, tuple[str, ...]]:
     """Jackknife variance of the AUC, the probe trained anew without each block of images."""
     blocks = deleted_blocks(labels, units, seed)
@@ -263,7 +267,7 @@ def _training_variance(
     return float(jackknife_variance(np.array(left_out))), ()
 
 
-def _kept(rows: Labels) -> Labels:
+def _kept(rows: Positions) -> Positions:
     return rows[rows >= 0]
 
 
@@ -285,7 +289,7 @@ def _keys(clusters: Any, groups: Groups) -> NDArray[Any]:
     return keys
 
 
-def _splits(labels: Labels, units: Labels, folds: int, seed: int) -> list[tuple[Labels, Labels]]:
+def _splits(labels: Positions, units: Positions, folds: int, seed: int) -> list[tuple[Positions, Positions]]:
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     n_units = int(units.max()) + 1
@@ -297,7 +301,7 @@ def _splits(labels: Labels, units: Labels, folds: int, seed: int) -> list[tuple[
     return list(StratifiedGroupKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels, units))
 
 
-def _fitted(features: Any, labels: Labels, strength: float) -> Any:
+def _fitted(features: Any, labels: Positions, strength: float) -> Any:
     from sklearn import config_context
     from sklearn.linear_model import LogisticRegression
 
@@ -307,7 +311,7 @@ def _fitted(features: Any, labels: Labels, strength: float) -> Any:
         return LogisticRegression(C=strength, max_iter=200).fit(features, labels, even_weights(labels))
 
 
-def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -> tuple[float, Floats]:
+def _auc_of(features: Any, labels: Positions, splits: list[Any], strength: float) -> tuple[float, Floats]:
     """Mean over groups of the AUC within folds, and how much each item moves it (DeLong's components)."""
     n_groups = int(labels.max()) + 1
     positives = [1] if n_groups == 2 else list(range(n_groups))
@@ -336,7 +340,7 @@ def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -
 
 
 def _telling(
-    features: Any, labels: Labels, names: list[str], words: NDArray[Any], strength: float
+    features: Any, labels: Positions, names: list[str], words: NDArray[Any], strength: float
 ) -> dict[str, tuple[str, ...]]:
     weights = _fitted(features, labels, strength).coef_
     rows = [-weights[0], weights[0]] if len(names) == 2 else list(weights)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, unit
 from equipoise.audit.findings import Findings
@@ -30,7 +31,6 @@ from equipoise.text.templates.binding import BindingCaption, activity_choices, b
 NAME = "binding"
 RECALL_AT = (1, 3)
 PAIR_REPEATS = 100
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
+from equipoise.array_types import Mask
 from equipoise.audit.asking import one_axis, pair_of
 from equipoise.audit.captions import Captions, captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
@@ -45,8 +46,6 @@ from equipoise.text import Lexicon
 
 NAME = "contrast"
 BIAS_K, SKEW_K = (1, 5, 10), (25, 100)
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.audit.asking import all_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
@@ -44,7 +45,6 @@ PROBE_IMAGES = 20_000
 PROBE_SHUFFLES = 99
 SHUFFLES = 999
 TEXTS_KEPT = "chance: the same texts over everybody's images"
-Floats = NDArray[np.float64]
 
 
 def _group_names(frame: pd.DataFrame, axis: str) -> list[str]:

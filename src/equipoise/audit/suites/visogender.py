@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats, Mask
 from equipoise.audit.asking import FEMININE, MASCULINE, one_axis
 from equipoise.audit.captions import distinct
 from equipoise.audit.config import AuditConfig
@@ -39,8 +40,6 @@ from equipoise.pace import portion, stages, steps
 NAME = "visogender"
 KS = (5, 10)
 METRICS = ("bias_at_k", "max_skew", "ndkl")
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def caption(occupation: str, pronoun: str, other: str) -> str:

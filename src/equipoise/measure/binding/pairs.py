@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen
+from equipoise.measure.arrays import COSINE_TIE, as_count, chosen
 from equipoise.measure.binding.scenes import ALL, ByActivity, Scenes, over_activities
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.bootstrap import IntervalMethod

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_vector, chosen
+from equipoise.measure.arrays import COSINE_TIE, as_vector, chosen
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise

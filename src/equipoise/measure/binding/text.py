@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_matrix, as_vector, chosen, row_blocks
+from equipoise.measure.arrays import COSINE_TIE, as_count, as_matrix, as_vector, chosen, row_blocks
 from equipoise.measure.binding.pairs import choices
 from equipoise.measure.binding.scenes import ALL, SCENARIOS, ByActivity, Scenes, over_activities
 from equipoise.measure.metric import metric

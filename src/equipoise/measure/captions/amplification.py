@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, same_length
+from equipoise.measure.arrays import as_count, as_matrix, same_length
 from equipoise.measure.captions.counts import Amplification, TwoSides, moved_interval, two_sided_estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric

@@ -18,8 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, row_blocks
+from equipoise.measure.arrays import as_count, row_blocks
 from equipoise.measure.metric import Alternative
 from equipoise.measure.stats.bootstrap import no_width_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate

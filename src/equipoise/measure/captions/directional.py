@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, chosen
+from equipoise.measure.arrays import chosen
 from equipoise.measure.captions.counts import Amplification, TwoSides, two_sided_estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_vector, chosen
+from equipoise.measure.arrays import as_count, as_vector, chosen
 from equipoise.measure.captions.lic import t_test
 from equipoise.measure.captions.splits import Split, halved_folds
 from equipoise.measure.groups import Groups

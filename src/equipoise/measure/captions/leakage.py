@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.arrays import as_count, as_matrix, chosen
 from equipoise.measure.captions.counts import ImagesOfCaptions
 from equipoise.measure.captions.halves import half_means, halved_t
 from equipoise.measure.captions.lic import checked_probabilities, corrected_resampled_t, lic_scores, lic_shuffled

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector, chosen
+from equipoise.measure.arrays import as_count, as_matrix, as_vector, chosen
 from equipoise.measure.metric import Alternative, metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate, within_range

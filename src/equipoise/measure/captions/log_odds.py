@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, chosen, same_length
+from equipoise.measure.arrays import as_count, chosen, same_length
 from equipoise.measure.captions.counts import ImagesOfCaptions
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
 
+from equipoise.array_types import Flags, Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.measure.arrays import Floats, as_count, chosen
+from equipoise.measure.arrays import as_count, chosen
 from equipoise.measure.captions.counts import image_keys, image_labels, moved_interval
 from equipoise.measure.groups import UNDEFINED, Groups
 from equipoise.measure.metric import Scope, metric
@@ -29,7 +30,6 @@ from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.lexicon import Lexicon
 
-Flags = NDArray[np.bool_]
 ErrorDefinition = Literal["burns_all", "burns_decided", "any_opposite", "libra"]
 ERROR_DEFINITIONS = ("burns_all", "burns_decided", "any_opposite", "libra")
 OUTCOMES = ("correct", "incorrect", "other")

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, chosen
+from equipoise.measure.arrays import as_count, chosen
 from equipoise.measure.captions.amplification import bias_table, bias_terms
 from equipoise.measure.captions.counts import Amplification, TwoSides, two_sided_estimate
 from equipoise.measure.captions.directional import (

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import stats as sps
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, chosen
+from equipoise.measure.arrays import chosen
 from equipoise.measure.captions.counts import image_keys
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats, Positions
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, same_length
+from equipoise.measure.arrays import as_count, same_length
 from equipoise.measure.groups import Groups
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import NO_WIDTH, bootstrap_statistic, cluster_sums, no_width_note
 from equipoise.measure.stats.estimate import Estimate
-
-Indices = NDArray[np.intp]
 
 LEAST_TO_SPLIT = 20
 """A group with fewer captions cannot be split: one tenth of it would be a single caption."""
@@ -35,8 +34,8 @@ LEAST_TO_SPLIT = 20
 class Split:
     """Rows to train on and rows to test on, each in an order that depends on the ids and the seed alone."""
 
-    train: Indices
-    test: Indices
+    train: Positions
+    test: Positions
 
     @property
     def test_share(self) -> float:
@@ -212,9 +211,9 @@ class _Clusters:
     """(n,) of rows, for what is left out."""
     counts: NDArray[np.int64]
     """(clusters, present groups) how many rows each has."""
-    order: Indices
+    order: Positions
     """(clusters,) as they are drawn."""
-    present: Indices
+    present: Positions
 
     @classmethod
     def of(
@@ -256,7 +255,7 @@ class _Clusters:
         of_rows = tested[self.keys]
         return Split(self._balanced(~of_rows, None), self._balanced(of_rows, most))
 
-    def _balanced(self, inside: NDArray[np.bool_], most: int | None) -> Indices:
+    def _balanced(self, inside: NDArray[np.bool_], most: int | None) -> Positions:
         by_group = [_by_rank(np.flatnonzero(inside & (self.labels == g)), self.ranks) for g in self.present]
         size = min(len(rows) for rows in by_group)
         size = size if most is None else min(size, most)
@@ -280,7 +279,7 @@ def _names(groups: Groups, ids: Sequence[Hashable] | None) -> list[str]:
 
 def _drawn(
     labels: Groups | Sequence[Any], seed: int, ids: Sequence[Hashable] | None, least: int = LEAST_TO_SPLIT
-) -> tuple[NDArray[np.uint64], list[Indices], int]:
+) -> tuple[NDArray[np.uint64], list[Positions], int]:
     """The rank in the draw of every row that has a group; of each group its first n_min rows in that order; n_min."""
     groups = _as_groups(labels)
     names = _names(groups, ids)
@@ -324,7 +323,7 @@ def _hashed(names: Sequence[str], seed: int | str) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(map(digest, names)), dtype="<u8").astype(np.uint64)
 
 
-def _by_rank(rows: Indices, ranks: NDArray[np.uint64]) -> Indices:
+def _by_rank(rows: Positions, ranks: NDArray[np.uint64]) -> Positions:
     return np.asarray(rows[np.argsort(ranks[rows], kind="stable")])
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector
+from equipoise.measure.arrays import as_count, as_matrix, as_vector
 from equipoise.measure.captions.counts import moved_interval
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.bootstrap import resampling_weights

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_matrix
+from equipoise.measure.arrays import as_matrix
 from equipoise.measure.captions.halves import halved_t
 from equipoise.measure.captions.leakage import FittedLeakage, Weighting, leakage_of_vectors, matched_vectors
 from equipoise.measure.captions.lic import lic

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats
 from equipoise.measure.captions.counts import TwoSides, two_sided_estimate
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.captions.ratio import NamedRatio, RatioConvention, ratio

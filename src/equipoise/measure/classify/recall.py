@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix
+from equipoise.measure.arrays import as_count, as_matrix
 from equipoise.measure.captions.counts import moved_interval
 from equipoise.measure.classify.average_precision import yes_or_no
 from equipoise.measure.groups import Groups

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
 from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
 from equipoise.measure.counterfactual.units import Units

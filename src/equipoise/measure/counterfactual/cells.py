@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats, Ints
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.exchange import keys_of, named_keys
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 NO_SPREAD = 1e-9
 """A spread below this share of the largest score is rounding."""
@@ -37,9 +35,9 @@ class Spread:
     """s; 0 where all sets score the same."""
     degrees: int
     """Scores less cells."""
-    by_subject: FloatArray
+    by_subject: Floats
     """(subjects,) each subject's part in the error of log s²; the parts sum to 0."""
-    by_set: FloatArray
+    by_set: Floats
     """(S,) the same for each set, the sets of a subject about their mean."""
 
     @property
@@ -71,9 +69,9 @@ class PairOfSets:
 
     first: str
     second: str
-    gaps: FloatArray
+    gaps: Floats
     """(S,) the mean over strata of score(first) - score(second); NaN where no stratum has both."""
-    wins: FloatArray
+    wins: Floats
     """(S,) the share of strata in which ``first`` scores higher, ties half; NaN as above."""
 
     @property
@@ -91,17 +89,17 @@ class PairOfSets:
 class GapCells:
     """The score of each group in each stratum of each set."""
 
-    scores: FloatArray
+    scores: Floats
     """(B, G) one row for each stratum of each set; NaN where it has no image of the group."""
-    block_sets: IntArray
+    block_sets: Ints
     """(B,) the number of the set."""
-    block_strata: IntArray
+    block_strata: Ints
     """(B,) the number of the stratum."""
-    subjects: IntArray
+    subjects: Ints
     """(S,) the number of each set's subject."""
     subject_names: tuple[str, ...]
     groups: Groups
-    links: IntArray | None
+    links: Ints | None
     """(S,) sets that show the same people (over subjects) have the same number; ``None``: all sets are independent."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Images without a group or a level; sets that lack a group."""
@@ -130,7 +128,7 @@ class GapCells:
         means = [np.where(some, total / np.maximum(counts, 1), np.nan) for total in sums]
         return PairOfSets(self.groups.names[first], self.groups.names[second], means[0], means[1])
 
-    def subject_means(self, values: FloatArray) -> FloatArray:
+    def subject_means(self, values: Floats) -> Floats:
         """(subjects,) the mean of ``values`` (S,) over each subject's sets; NaN where it has none."""
         there = ~np.isnan(values)
         counts = np.bincount(self.subjects[there], minlength=len(self.subject_names))
@@ -163,7 +161,7 @@ class GapCells:
         return Spread(float(np.sqrt(variance)), degrees, by_subject, by_set, effective)
 
 
-def _effective(residuals: FloatArray, sets: IntArray, degrees: int, variance: float) -> float:
+def _effective(residuals: Floats, sets: Ints, degrees: int, variance: float) -> float:
     """Degrees of freedom of the variance of scores that share what is common to their set (Satterthwaite)."""
     counts = np.bincount(sets)
     images = float(counts.sum() / (counts > 0).sum())
@@ -251,7 +249,7 @@ def gap_cells(
     )
 
 
-def _of_sets(names: NDArray[Any], set_code: IntArray, code: IntArray, what: str) -> IntArray:
+def _of_sets(names: NDArray[Any], set_code: Ints, code: Ints, what: str) -> Ints:
     """(S,) the one code of each set's images."""
     codes = np.zeros(len(names), dtype=np.int64)
     codes[set_code] = code

@@ -14,8 +14,8 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats
 from equipoise.measure.counterfactual.cells import gap_cells
 from equipoise.measure.counterfactual.units import Units, links_of
 from equipoise.measure.groups import Groups, intersect

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells
 from equipoise.measure.counterfactual.sizes import PIVOTS, squared_gaps, squared_pivots
@@ -20,7 +20,6 @@ from equipoise.measure.notes import no_interval, note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import sign_flip
 
-FloatArray = NDArray[np.float64]
 NO_PIVOTS = "too few independent units, or no noise between sets"
 
 
@@ -118,14 +117,14 @@ def squared_sizes(cells: GapCells) -> dict[str, float]:
     return {name: float(means[i]) for i, name in enumerate(cells.subject_names) if counts[i]}
 
 
-def _pivots(cells: GapCells, seed: int, normals: FloatArray) -> FloatArray | None:
+def _pivots(cells: GapCells, seed: int, normals: Floats) -> Floats | None:
     """Pivots of the squared size of an axis; its pairs share the draws, since they share images."""
     parts = [squared_pivots(cells, pair, seed, normals) for pair in cells.pairs()]
     there = [part for part in parts if part is not None]
     return np.mean(there, axis=0) if there else None
 
 
-def _related_normals(axes: Sequence[GapCells], seed: int) -> FloatArray:
+def _related_normals(axes: Sequence[GapCells], seed: int) -> Floats:
     """(axes, 3, PIVOTS) standard normals behind the pivots, as much alike as the errors of the axes are.
 
     Axes share pictures: every placebo is compared with the same unchanged ones. Draws of its own for each make the
@@ -138,7 +137,7 @@ def _related_normals(axes: Sequence[GapCells], seed: int) -> FloatArray:
     return np.stack([_root(correlation) @ part for correlation, part in parts], axis=1)
 
 
-def _correlations(axes: Sequence[GapCells]) -> FloatArray:
+def _correlations(axes: Sequence[GapCells]) -> Floats:
     """(axes, axes) how the mean gaps of subjects correlate, averaged over pairs of groups; 0 where nothing says so."""
     gaps = [_gaps_of_subjects(cells) for cells in axes]
     names = [name for name in gaps[0] if all(name in other for other in gaps)]
@@ -153,20 +152,20 @@ def _correlations(axes: Sequence[GapCells]) -> FloatArray:
     return alike
 
 
-def _gaps_of_subjects(cells: GapCells) -> dict[str, FloatArray]:
+def _gaps_of_subjects(cells: GapCells) -> dict[str, Floats]:
     """(pairs,) the mean gaps of every subject that has all of them."""
     table = np.stack([cells.subject_means(pair.gaps) for pair in cells.pairs()], axis=1)
     return {name: row for name, row in zip(cells.subject_names, table, strict=True) if not np.isnan(row).any()}
 
 
-def _root(correlations: FloatArray) -> FloatArray:
+def _root(correlations: Floats) -> Floats:
     """A matrix whose product with independent normals correlates like that."""
     values, vectors = np.linalg.eigh(correlations)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(root / np.sqrt((root**2).sum(axis=1, keepdims=True)))
 
 
-def _both_sides(differences: FloatArray) -> float:
+def _both_sides(differences: Floats) -> float:
     """Two-sided p-value that a difference is 0, from its pivots."""
     below = float((differences <= 0).mean())
     return min(1.0, 2 * min(below, 1 - below) + 2 / len(differences))

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as sps
 
-from equipoise.measure.arrays import Floats
+from equipoise.array_types import Floats
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets
 from equipoise.measure.counterfactual.units import Units, parts_of, repeated, share_interval, t_interval
 from equipoise.measure.metric import metric

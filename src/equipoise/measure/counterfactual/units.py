@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.measure.arrays import Floats
+from equipoise.array_types import Floats
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import no_interval_note

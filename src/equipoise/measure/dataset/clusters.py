@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_keys, as_matrix
+from equipoise.measure.arrays import as_count, as_keys, as_matrix
 from equipoise.measure.dataset.counts import Leaning, representation
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric

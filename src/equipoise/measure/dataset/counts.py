@@ -11,9 +11,10 @@ import pandas as pd
 from scipy import sparse
 from scipy import stats as sps
 
+from equipoise.array_types import Floats, Positions
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count
-from equipoise.measure.dataset.lean import ItemLean, Labels, cluster_codes, item_lean
+from equipoise.measure.arrays import as_count
+from equipoise.measure.dataset.lean import ItemLean, cluster_codes, item_lean
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
@@ -285,7 +286,7 @@ class _ItemClusters:
     """(L, G) those of the group times all, summed."""
 
 
-def _item_clusters(matrix: Any, labels: Labels, codes: Labels, groups: Groups) -> _ItemClusters:
+def _item_clusters(matrix: Any, labels: Positions, codes: Positions, groups: Groups) -> _ItemClusters:
     gather = sparse.csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))))
     sizes = sparse.csr_matrix(gather @ matrix)
     parts = [gather @ sparse.diags((labels == g).astype(np.float64)) @ matrix for g in range(groups.n_groups)]

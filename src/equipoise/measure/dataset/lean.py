@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.measure.arrays import Floats, as_keys
+from equipoise.array_types import Floats, Positions
+from equipoise.measure.arrays import as_keys
 from equipoise.measure.stats.exchange import Exchange
 
-Labels = NDArray[np.intp]
 EDGE = 0.025
 """The quantile of its own null that a deviation is measured in, so that rare and common items weigh the same."""
 _TIE = 1e-5
@@ -24,7 +24,7 @@ BLOCKS = 40
 """Into how many parts the clusters go to see how much the mean distance moves without one of them."""
 
 
-def cluster_codes(clusters: Any, n: int) -> Labels | None:
+def cluster_codes(clusters: Any, n: int) -> Positions | None:
     """Numbers (n,) of the ``clusters`` (n,); ``None`` where there are none, or where each has one image.
 
     >>> cluster_codes(["b", "a", "b"], 3).tolist(), cluster_codes([1, 2, 3], 3)

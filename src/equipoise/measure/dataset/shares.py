@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as sps
 
+from equipoise.array_types import Floats, Positions
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count
-from equipoise.measure.dataset.lean import Labels, cluster_codes
+from equipoise.measure.arrays import as_count
+from equipoise.measure.dataset.lean import cluster_codes
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
@@ -152,7 +153,7 @@ def _sampled(counts: NDArray[Any], draws: int, rng: np.random.Generator) -> _Sam
     return _tested(np.abs(counts - n / n_groups), np.abs(null - n / n_groups), null)
 
 
-def _renamed(labels: Labels, codes: Labels, n_groups: int, draws: int, rng: np.random.Generator) -> _Sampled:
+def _renamed(labels: Positions, codes: Positions, n_groups: int, draws: int, rng: np.random.Generator) -> _Sampled:
     """The groups of each cluster under other names, and how far the sums then are from even, in their own spread."""
     n_clusters = int(codes.max()) + 1
     table = np.bincount(codes * n_groups + labels, minlength=n_clusters * n_groups).reshape(n_clusters, n_groups)
@@ -191,7 +192,7 @@ def _tested(own: Floats, null: Floats, counts: Floats) -> _Sampled:
     return _Sampled(counts, np.asarray(alone), np.asarray(together))
 
 
-def effective_n(labels: Labels, clusters: Labels, n_groups: int) -> float:
+def effective_n(labels: Positions, clusters: Positions, n_groups: int) -> float:
     """How many independent images would give the shares of ``labels`` (n,) with the error that ``clusters`` (n,) leave.
 
     Sum of p (1 - p) over the summed squared errors (Rao and Scott 1981); where all clusters are alike, each counts as
@@ -217,7 +218,7 @@ def _binomial_sd(n: int, n_groups: int) -> float:
     return float(np.sqrt((1 / n_groups) * (1 - 1 / n_groups) / n))
 
 
-def _interval(mine: NDArray[np.bool_], codes: Labels | None, level: float) -> tuple[float | None, float | None]:
+def _interval(mine: NDArray[np.bool_], codes: Positions | None, level: float) -> tuple[float | None, float | None]:
     if codes is None:
         return wilson_interval(int(mine.sum()), len(mine), level=level)
     return share_interval(mine.astype(np.float64), clusters=codes, level=level) or (None, None)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_matrix
+from equipoise.measure.arrays import as_matrix
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.group_means import GroupMeans, group_means

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtri, ndtr
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, row_blocks, same_width, unit_rows
+from equipoise.measure.arrays import as_count, row_blocks, same_width, unit_rows
 from equipoise.measure.metric import Alternative, metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate

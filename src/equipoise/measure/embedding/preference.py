@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_keys, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.arrays import COSINE_TIE, as_count, as_keys, chosen, row_blocks, same_width, unit_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from equipoise.array_types import Floats, Positions
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_keys, as_matrix, chosen
+from equipoise.measure.arrays import as_count, as_keys, as_matrix, chosen
 from equipoise.measure.embedding.probe_error import (
     deleted_blocks,
     held_out_variance,
@@ -36,7 +37,6 @@ from equipoise.pace import steps
 METHODS = ("logistic", "ridge")
 RETRAINED = 5000
 """Above so many images the probe is not trained anew for its interval: it hardly depends on which they are."""
-Labels = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Probe:
     """Mean over groups of the share of the group that is recognised."""
     scores: Floats
     """(n, G) the probe's scores of held-out items, in the order of the items kept."""
-    labels: Labels
+    labels: Positions
     """(n,) their groups, indices into ``names``."""
     names: tuple[str, ...]
     kept: NDArray[np.bool_]
@@ -126,7 +126,7 @@ def linear_probe(
     scores, failed = _held_out_scores(fit, x, labels[None], splits, len(names), strength)
     notes = (f"{failed} of {len(splits)} fits stopped before converging",) if failed else ()
 
-    def asked(labelling: Labels, rows: NDArray[np.bool_]) -> Floats:
+    def asked(labelling: Positions, rows: NDArray[np.bool_]) -> Floats:
         """AUC and balanced accuracy with the items outside ``rows`` left out."""
         held_out = np.full((len(labelling), len(names)), np.nan)
         for train, test in splits:
@@ -234,7 +234,7 @@ def train_test_probe(
 
 def _kept_rows(
     features: Any, groups: Groups, name: str = "features"
-) -> tuple[Any, Labels, tuple[str, ...], NDArray[np.bool_], dict[str, int]]:
+) -> tuple[Any, Positions, tuple[str, ...], NDArray[np.bool_], dict[str, int]]:
     if sparse.issparse(features):
         x = sparse.csr_matrix(features, dtype=np.float64)
         if not np.isfinite(x.data).all():
@@ -256,7 +256,7 @@ def _keys(keys: Any, name: str, kept: NDArray[np.bool_]) -> NDArray[Any] | None:
 
 
 def _splits(
-    labels: Labels, sets: NDArray[Any] | None, folds: int, seed: int
+    labels: Positions, sets: NDArray[Any] | None, folds: int, seed: int
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold  # slow to import, seldom needed
 
@@ -276,7 +276,7 @@ def _splits(
 
 
 def _training_variance(
-    asked: Callable[[Labels, NDArray[np.bool_]], Floats], labels: Labels, sets: NDArray[Any] | None, seed: int
+    asked: Callable[[Positions, NDArray[np.bool_]], Floats], labels: Positions, sets: NDArray[Any] | None, seed: int
 ) -> tuple[Floats | None, tuple[str, ...]]:
     """Jackknife variances of AUC and balanced accuracy, the probe trained anew without each block of items."""
     if len(labels) > RETRAINED:
@@ -289,13 +289,13 @@ def _training_variance(
     return jackknife_variance(np.array(left_out)), ()
 
 
-Fit = Callable[[Any, Labels, Any, int, float], tuple[Floats, int]]
+Fit = Callable[[Any, Positions, Any, int, float], tuple[Floats, int]]
 """From training rows, labellings (P, n) of them, held-out rows, number of groups and strength to the scores
 (P, m, G) of the held-out rows and the number of fits that stopped before converging."""
 
 
 def _held_out_scores(
-    fit: Fit, x: Any, labellings: Labels, splits: list[Any], n_groups: int, strength: float
+    fit: Fit, x: Any, labellings: Positions, splits: list[Any], n_groups: int, strength: float
 ) -> tuple[Floats, int]:
     out, failed = np.empty((*labellings.shape, n_groups)), 0
     for train, test in splits:
@@ -304,7 +304,9 @@ def _held_out_scores(
     return out, failed
 
 
-def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+def _fitted_logistic(
+    x: Any, labellings: Positions, held_out: Any, n_groups: int, strength: float
+) -> tuple[Floats, int]:
     from sklearn import config_context
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -326,7 +328,7 @@ def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, s
     return out, failed
 
 
-def even_weights(labels: Labels) -> Floats:
+def even_weights(labels: Positions) -> Floats:
     """(n,) what each item counts, so that every group counts as much as any other.
 
     What scikit-learn calls balanced class weights, which take it a fifth of a small fit to find.
@@ -338,7 +340,7 @@ def even_weights(labels: Labels) -> Floats:
     return np.asarray((len(labels) / (len(counts) * counts))[place])
 
 
-def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats]:
+def _auc(scores: Floats, labels: Positions, fold_of: Positions) -> tuple[float, Floats]:
     """AUC within folds (macro over groups), and each item's influence on it (DeLong's components)."""
     n_groups = scores.shape[1]
     classes = [1] if n_groups == 2 else list(range(n_groups))
@@ -366,7 +368,7 @@ def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats
     return float(total) / len(classes), influence / len(classes)
 
 
-def _balanced_accuracy(scores: Floats, labels: Labels) -> tuple[float, Floats]:
+def _balanced_accuracy(scores: Floats, labels: Positions) -> tuple[float, Floats]:
     right = (scores.argmax(axis=1) == labels).astype(np.float64)
     counts = np.bincount(labels, minlength=scores.shape[1])
     recall = np.bincount(labels, right, minlength=scores.shape[1]) / np.maximum(counts, 1)
@@ -375,8 +377,8 @@ def _balanced_accuracy(scores: Floats, labels: Labels) -> tuple[float, Floats]:
 
 def _result(
     scores: Floats,
-    labels: Labels,
-    fold_of: Labels,
+    labels: Positions,
+    fold_of: Positions,
     sets: NDArray[Any] | None,
     names: tuple[str, ...],
     kept: NDArray[np.bool_],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from equipoise.measure.arrays import Floats
+from equipoise.array_types import Floats
 
 
 def ridge_scores(

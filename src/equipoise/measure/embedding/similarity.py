@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
+from equipoise.measure.arrays import as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import Alternative, metric
 from equipoise.measure.notes import minus, no_interval

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import COSINE_TIE, Floats, as_matrix, same_length, same_width, unit_rows
+from equipoise.measure.arrays import COSINE_TIE, as_matrix, same_length, same_width, unit_rows
 from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_matrix, same_width
+from equipoise.measure.arrays import as_matrix, same_width
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate

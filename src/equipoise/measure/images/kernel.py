@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.arrays import as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate

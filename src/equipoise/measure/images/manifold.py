@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.arrays import as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
 from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note

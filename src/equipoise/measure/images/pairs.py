@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_vector, row_blocks
+from equipoise.measure.arrays import as_count, as_vector, row_blocks
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.shares import ItemScores
 

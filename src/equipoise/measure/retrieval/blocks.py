@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import AnyFloats, Floats, Ints
 from equipoise.errors import InputError
 
-Labels = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
-
-def discounts(length: int) -> FloatArray:
+def discounts(length: int) -> Floats:
     """1 / log2(i + 1) for i = 1..length: the attention a rank gets.
 
     >>> discounts(3).round(3).tolist()
@@ -27,7 +25,7 @@ def discounts(length: int) -> FloatArray:
     return np.asarray(1.0 / np.log2(np.arange(2, length + 2)))
 
 
-def ranked_lists(ranked: ArrayLike, desired: ArrayLike) -> tuple[Labels, NDArray[np.bool_], FloatArray]:
+def ranked_lists(ranked: ArrayLike, desired: ArrayLike) -> tuple[Ints, NDArray[np.bool_], Floats]:
     """The labels (..., T), where there is an image, and the shares (..., G), all checked."""
     labels = np.asarray(ranked)
     share = np.asarray(desired, dtype=np.float64)
@@ -65,9 +63,6 @@ def group_counts(ranked: NDArray[np.integer], n_groups: int) -> NDArray[np.int64
     return counts.reshape(*ranked.shape[:-1], n_groups)
 
 
-Floats = NDArray[Any]
-Numbers = NDArray[np.int64]
-
 BLOCK_ROWS = 1024
 PIECE_ROWS = 256
 BLOCK_COLUMNS = 4096
@@ -82,12 +77,12 @@ class Block:
     The scores hold until the next block is asked for: its source may write into the same memory.
     """
 
-    rows: Numbers
-    index: Numbers
-    scores: Floats
-    target_scores: Floats | None = None
+    rows: Ints
+    index: Ints
+    scores: AnyFloats
+    target_scores: AnyFloats | None = None
     """(r, P) the scores of each query's targets; -inf where there is none."""
-    tolerance: Floats | None = None
+    tolerance: AnyFloats | None = None
     """(r,) scores closer to a target's than this count as equal to it: rounding of float32 products."""
 
     def pieces(self) -> Iterator[Block]:
@@ -135,15 +130,15 @@ class Candidates:
 class PairedKeys:
     """Integer keys that are equal where a query and an image share a pool or an owner."""
 
-    query_pool: Numbers | None
-    image_pool: Numbers | None
-    query_owner: Numbers | None
-    image_owner: Numbers | None
+    query_pool: Ints | None
+    image_pool: Ints | None
+    query_owner: Ints | None
+    image_owner: Ints | None
 
 
 def _paired(
     query: ArrayLike | None, image: ArrayLike | None, what: str, n_queries: int, n_images: int
-) -> tuple[Numbers | None, Numbers | None]:
+) -> tuple[Ints | None, Ints | None]:
     if query is None and image is None:
         return None, None
     if query is None or image is None:
@@ -171,7 +166,7 @@ class Plan:
     """(N,) images that nobody asks for are not even scored."""
     reverse: bool = False
     """Images in falling order of index, so that among equal scores the last comes first."""
-    targets: Numbers | None = None
+    targets: Ints | None = None
     block_columns: int = BLOCK_COLUMNS
 
 
@@ -204,7 +199,7 @@ class Excluded:
             self._order = np.argsort(keys.image_owner, kind="stable")
             self._sorted = keys.image_owner[self._order]
 
-    def blank(self, scores: Floats, rows: Numbers, index: Numbers) -> None:
+    def blank(self, scores: AnyFloats, rows: Ints, index: Ints) -> None:
         """Write -inf into ``scores`` (r, n) of queries ``rows`` and images ``index`` (n,)."""
         keys = self.keys
         if keys.query_pool is not None and keys.image_pool is not None:
@@ -216,7 +211,7 @@ class Excluded:
             self._place[index] = -1
             scores[row[column >= 0], column[column >= 0]] = -np.inf
 
-    def _owned(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+    def _owned(self, rows: Ints) -> tuple[Ints, Ints]:
         assert self.keys.query_owner is not None
         wanted = self.keys.query_owner[rows]
         low = np.searchsorted(self._sorted, wanted, side="left")
@@ -226,7 +221,7 @@ class Excluded:
         return row, self._order[np.repeat(low, counts) + within]
 
 
-def as_float(values: Floats, name: str) -> Floats:
+def as_float(values: AnyFloats, name: str) -> AnyFloats:
     """Real numbers as float32 or float64; half precision is raised, everything else becomes float64."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
         raise InputError(f"{name} has type {values.dtype}; give real numbers")
@@ -235,7 +230,7 @@ def as_float(values: Floats, name: str) -> Floats:
     return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
 
 
-def finite_rows(table: Floats, rows: Numbers, name: str) -> Floats:
+def finite_rows(table: AnyFloats, rows: Ints, name: str) -> AnyFloats:
     """Some rows of ``table`` as finite floats; contiguous runs are read as a slice."""
     if len(rows) == 0:
         return as_float(table[:0], name)

@@ -26,6 +26,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import METRICS
 from equipoise.measure.retrieval.blocks import group_counts
@@ -35,7 +36,6 @@ from equipoise.measure.retrieval.nulls import random_rankings
 from equipoise.measure.stats.exchange import Exchange, LabelShuffler, in_pools, in_sets, keys_of
 from equipoise.pace import steps
 
-FloatArray = NDArray[np.float64]
 Kind = Literal["random_ranking", "label_shuffle", "within_set"]
 KINDS = ("random_ranking", "label_shuffle", "within_set")
 
@@ -54,12 +54,12 @@ class Chance:
 
     kind: Kind
     draws: int
-    suite: Mapping[str, FloatArray]
+    suite: Mapping[str, Floats]
     """(R,) or (R, G): the mean over all queries in each draw, without those to which all images are equal."""
-    mean: Mapping[str, FloatArray]
+    mean: Mapping[str, Floats]
     """(Q',) or (Q', G): each query's chance level."""
-    sd: Mapping[str, FloatArray]
-    by_query: Mapping[str, FloatArray] = field(default_factory=dict)
+    sd: Mapping[str, Floats]
+    by_query: Mapping[str, Floats] = field(default_factory=dict)
     """(R, Q') every draw of every query, when they are few enough to keep."""
     notes: tuple[str, ...] = ()
     """What a reader must know: images or sets whose labels could not move."""
@@ -153,13 +153,13 @@ class _Tally:
 
     def __init__(self, draws: int, counted: NDArray[np.bool_]) -> None:
         self.draws, self.n_queries, self.counted = draws, len(counted), counted
-        self.suite: dict[str, FloatArray] = {}
-        self.sums: dict[str, FloatArray] = {}
-        self.squares: dict[str, FloatArray] = {}
-        self.kept: dict[str, FloatArray] = {}
+        self.suite: dict[str, Floats] = {}
+        self.sums: dict[str, Floats] = {}
+        self.squares: dict[str, Floats] = {}
+        self.kept: dict[str, Floats] = {}
         self._at: dict[str, int] = {}
 
-    def add(self, queries: NDArray[np.intp], block: dict[str, FloatArray]) -> None:
+    def add(self, queries: NDArray[np.intp], block: dict[str, Floats]) -> None:
         """``block[name]`` (r, q) or (r, q, G): r draws of ``queries`` (q,)."""
         for name, values in block.items():
             rows = len(values)
@@ -190,7 +190,7 @@ class _Tally:
         return Chance(kind, self.draws, suite, mean, sd, self.kept)
 
 
-def _blocks(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, FloatArray]:
+def _blocks(values: dict[str, Floats], shape: tuple[int, int]) -> dict[str, Floats]:
     """Blocks (r, q, ...) of the metrics that have a finite null; the skew of a group is minus infinity when absent."""
     return {
         name: value.reshape(*shape, *value.shape[1:])
@@ -201,7 +201,7 @@ def _blocks(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, 
 
 def _random_draws(
     retrieved: Retrieved, draws: int, rng: np.random.Generator
-) -> Iterator[tuple[NDArray[np.intp], dict[str, FloatArray]]]:
+) -> Iterator[tuple[NDArray[np.intp], dict[str, Floats]]]:
     """All draws of the queries whose pools have the same composition, one composition at a time."""
     recipe = retrieved.recipe
     kinds, which = np.unique(retrieved.pool_counts[retrieved.pool], axis=0, return_inverse=True)
@@ -264,7 +264,7 @@ class _Shuffles:
             whole.update(np.ascontiguousarray(array).tobytes())
         return whole.hexdigest()
 
-    def draws(self, draws: int, seed: int) -> Iterator[dict[str, FloatArray]]:
+    def draws(self, draws: int, seed: int) -> Iterator[dict[str, Floats]]:
         """Blocks of draws of every metric, (r, Q') or (r, Q', G)."""
         retrieved, recipe = self.found, self.found.recipe
         pool = retrieved.pool_counts[retrieved.pool]

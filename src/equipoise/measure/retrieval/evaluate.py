@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats, Ints
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import METRICS
-from equipoise.measure.retrieval.blocks import Candidates, Numbers, Source, group_counts
+from equipoise.measure.retrieval.blocks import Candidates, Source, group_counts
 from equipoise.measure.retrieval.lists import Recipe, list_metrics, pair_metrics
 from equipoise.measure.retrieval.order import kl_curve
 from equipoise.measure.retrieval.skew import desired_shares, zero_rule
@@ -20,7 +21,6 @@ from equipoise.measure.retrieval.topk import Order, Ranking, Scan, Want, scan
 from equipoise.measure.retrieval.variants import TIES, Ties, Variant, variant_named
 from equipoise.pace import steps
 
-FloatArray = NDArray[np.float64]
 LIST_CELLS = 20_000_000
 """Queries are measured in parts whose ranked lists together hold no more images than this."""
 DEEPEST = 1000
@@ -31,9 +31,9 @@ DEEPEST = 1000
 class Retrieved:
     """The metrics of each query, and what is needed to ask what chance would give."""
 
-    values: Mapping[str, FloatArray]
+    values: Mapping[str, Floats]
     """One number per measured query: (Q',)."""
-    by_group: Mapping[str, FloatArray]
+    by_group: Mapping[str, Floats]
     """One number per measured query and group: (Q', G)."""
     queries: NDArray[np.int64]
     """(Q',) the numbers of the queries that could be measured."""
@@ -49,9 +49,9 @@ class Retrieved:
     """(Q', K) the top K with undefined images in their slots, for Bias@K."""
     image_pool: NDArray[np.int64] | None
     """(N,) the pool of each image, in the numbers of ``pool``."""
-    ranks: FloatArray | None
+    ranks: Floats | None
     """(Q,) the rank of each query's target, for all queries; see ``recall_at_k``."""
-    mean_kl_curve: FloatArray | None
+    mean_kl_curve: Floats | None
     """(T,) the mean over queries of KL(p^i || d) for each prefix i."""
     dropped: Mapping[str, int]
     notes: tuple[str, ...]
@@ -166,12 +166,12 @@ def _order(ties: str, tie_order: ArrayLike | None) -> Order | NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Part:
-    found: dict[str, FloatArray]
+    found: dict[str, Floats]
     queries: NDArray[np.int64]
     indices: NDArray[np.int32]
     pair_indices: NDArray[np.int32] | None
-    ranks: FloatArray | None
-    curve: FloatArray | None
+    ranks: Floats | None
+    curve: Floats | None
     short: int
     tied: int
     shared: int
@@ -319,7 +319,7 @@ def _measured(
     recipe: Recipe,
     ties: str,
     usable: NDArray[np.int64],
-) -> tuple[dict[str, FloatArray], FloatArray | None]:
+) -> tuple[dict[str, Floats], Floats | None]:
     if usable.size == 0:
         return {}, None
     some, pool = ranking.some(usable), pool_counts[usable]
@@ -335,7 +335,7 @@ def _measured(
 
 def _pair_values(
     ranking: Ranking, groups: Groups, recipe: Recipe, ties: str, usable: NDArray[np.int64]
-) -> dict[str, FloatArray]:
+) -> dict[str, Floats]:
     top = ranking.indices[usable, : recipe.k]
     wanted = {metric.name for metric in recipe.metrics}
     by_metric = {name: own(top) for name, own in recipe.variant.of_indices.items() if name in wanted}
@@ -347,7 +347,7 @@ def _pair_values(
     return by_metric | pair_metrics(group_counts(ranked, groups.n_groups), (indices >= 0).sum(axis=1), recipe)
 
 
-def _pools(groups: Groups, candidates: Candidates, source: Source) -> tuple[Numbers, Numbers | None, NDArray[np.int64]]:
+def _pools(groups: Groups, candidates: Candidates, source: Source) -> tuple[Ints, Ints | None, NDArray[np.int64]]:
     """The pool of each query and of each image (``None``: all share one), and (P, G) labelled images of each pool.
 
     A query's own items are not taken out.
@@ -394,7 +394,7 @@ def _joined(
     )
 
 
-def _refuse_nan(by_metric: Mapping[str, FloatArray]) -> None:
+def _refuse_nan(by_metric: Mapping[str, Floats]) -> None:
     for name, values in by_metric.items():
         if np.isnan(values).any() and not METRICS.get(name).from_mean_of:
             raise InputError(f"the metric {name!r} gave no number (NaN) for {int(np.isnan(values).sum())} queries")

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Codes, Flags, Floats
 from equipoise.errors import InputError
 from equipoise.measure.metric import Metric
 from equipoise.measure.retrieval.blocks import group_counts
 from equipoise.measure.retrieval.order import exposure, kl_curve, shortfalls
 from equipoise.measure.retrieval.skew import desired_shares
 from equipoise.measure.retrieval.variants import Variant
-
-FloatArray = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Labels = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Recipe:
     k: int
     depth: int
     n_groups: int
-    desired: str | FloatArray
+    desired: str | Floats
     zero_max: str
     zero_min: str
     attention: str
@@ -57,19 +54,19 @@ class Lists:
     """
 
     def __init__(
-        self, ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe, curve: FloatArray | None = None
+        self, ranked: Codes, pool_counts: NDArray[np.int64], recipe: Recipe, curve: Floats | None = None
     ) -> None:
         """``curve`` (M, depth): the divergence of every prefix, if it is known already."""
         self.recipe, self.labels, self._curve = recipe, ranked, curve
         self.desired = desired_shares(recipe.desired, np.broadcast_to(pool_counts, (len(ranked), recipe.n_groups)))
 
     @property
-    def top(self) -> Labels:
+    def top(self) -> Codes:
         """(M, K) the labels of the top K."""
         return self.labels if self.recipe.extended else self.labels[:, : self.recipe.k]
 
     @cached_property
-    def counts(self) -> NDArray[np.int64] | FloatArray:
+    def counts(self) -> NDArray[np.int64] | Floats:
         """(M, G) how many of each group are among the top K."""
         return group_counts(self.top, self.recipe.n_groups)
 
@@ -84,12 +81,12 @@ class Lists:
         return np.full(len(self.desired), self.recipe.k) if self.recipe.variant.divides_by_asked_k else self.taken
 
     @cached_property
-    def exposures(self) -> FloatArray:
+    def exposures(self) -> Floats:
         """(M, G) the share of attention that each group gets."""
         return exposure(self.top, self.recipe.n_groups, kind=self.recipe.attention)
 
     @cached_property
-    def divergences(self) -> tuple[FloatArray, Flags]:
+    def divergences(self) -> tuple[Floats, Flags]:
         """(M, T) of every prefix from the desired shares, and whether there is such a prefix."""
         if self.recipe.extended:
             return kl_curve(self.labels, self.desired), self.labels >= 0
@@ -97,7 +94,7 @@ class Lists:
         return (kl_curve(deep, self.desired) if self._curve is None else self._curve), deep >= 0
 
     @cached_property
-    def shortfalls(self) -> tuple[FloatArray, FloatArray]:
+    def shortfalls(self) -> tuple[Floats, Floats]:
         """(M,) how many prefixes, and how many pairs of prefix and group, fall short of what is due."""
         return shortfalls(self.top, self.desired)
 
@@ -113,7 +110,7 @@ class Lists:
         return getattr(self, name) if hasattr(self, name) else getattr(self.recipe, name)
 
 
-def values_of(lists: Lists, metrics: Sequence[Metric]) -> dict[str, FloatArray]:
+def values_of(lists: Lists, metrics: Sequence[Metric]) -> dict[str, Floats]:
     """Per-list values (M,), or (M, G) for the ones by group."""
     own = lists.recipe.variant.own
     values = {}
@@ -126,7 +123,7 @@ def values_of(lists: Lists, metrics: Sequence[Metric]) -> dict[str, FloatArray]:
     return values
 
 
-def _called(metric: Metric, *arguments: Any, shape: tuple[int, ...], **more: Any) -> FloatArray:
+def _called(metric: Metric, *arguments: Any, shape: tuple[int, ...], **more: Any) -> Floats:
     values = np.asarray((metric.compute or metric.load())(*arguments, **more), dtype=np.float64)
     expected = shape if metric.per_group else shape[:1]
     if values.shape != expected:
@@ -135,15 +132,13 @@ def _called(metric: Metric, *arguments: Any, shape: tuple[int, ...], **more: Any
 
 
 def list_metrics(
-    ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe, curve: FloatArray | None = None
-) -> dict[str, FloatArray]:
+    ranked: Codes, pool_counts: NDArray[np.int64], recipe: Recipe, curve: Floats | None = None
+) -> dict[str, Floats]:
     """The recipe's metrics of the lists ``ranked`` (M, T), all but those of a pair of groups."""
     return values_of(Lists(ranked, pool_counts, recipe, curve), recipe.of(pair=False))
 
 
-def pair_metrics(
-    counts: NDArray[np.int64] | FloatArray, taken: NDArray[np.int64], recipe: Recipe
-) -> dict[str, FloatArray]:
+def pair_metrics(counts: NDArray[np.int64] | Floats, taken: NDArray[np.int64], recipe: Recipe) -> dict[str, Floats]:
     """Bias@K of the recipe's pair from counts (M, G) over all images, undefined ones included in ``taken``."""
     metrics = recipe.of(pair=True)
     if not metrics:

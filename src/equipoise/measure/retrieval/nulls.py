@@ -17,11 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
 from scipy.special import gammaln
 
+from equipoise.array_types import Codes, Floats
 from equipoise.errors import InputError
 from equipoise.measure.retrieval.skew import desired_shares
-
-FloatArray = NDArray[np.float64]
-Labels = NDArray[np.int32]
 
 
 def _pool(pool_counts: ArrayLike) -> NDArray[np.int64]:
@@ -51,7 +49,7 @@ def hypergeometric_counts(pool_counts: ArrayLike, k: int, draws: int, rng: np.ra
     return rng.multivariate_hypergeometric(pool, size, size=draws, method="marginals").astype(np.int64)
 
 
-def random_rankings(pool_counts: ArrayLike, length: int, draws: int, rng: np.random.Generator) -> Labels:
+def random_rankings(pool_counts: ArrayLike, length: int, draws: int, rng: np.random.Generator) -> Codes:
     """Group labels of the first images of random rankings of a pool.
 
     Args:
@@ -80,7 +78,7 @@ def random_rankings(pool_counts: ArrayLike, length: int, draws: int, rng: np.ran
     return np.concatenate(parts)
 
 
-def _distinct(total: int, size: int, draws: int, rng: np.random.Generator, ends: NDArray[np.int64]) -> Labels:
+def _distinct(total: int, size: int, draws: int, rng: np.random.Generator, ends: NDArray[np.int64]) -> Codes:
     """Few of many: draw with replacement and throw away the rows that hold an image twice, which is exact."""
     picked = rng.integers(0, total, size=(draws, size))
     again = np.arange(draws)
@@ -95,8 +93,8 @@ def _distinct(total: int, size: int, draws: int, rng: np.random.Generator, ends:
 class DiscreteLaw:
     """A distribution on few values, exactly."""
 
-    values: FloatArray
-    probabilities: FloatArray
+    values: Floats
+    probabilities: Floats
 
     @property
     def mean(self) -> float:
@@ -113,7 +111,7 @@ class DiscreteLaw:
         at = int(np.searchsorted(np.cumsum(self.probabilities), q - 1e-12))
         return float(self.values[min(at, len(self.values) - 1)])
 
-    def sample(self, size: int | Sequence[int], rng: np.random.Generator) -> FloatArray:
+    def sample(self, size: int | Sequence[int], rng: np.random.Generator) -> Floats:
         """Independent draws."""
         edges = np.cumsum(self.probabilities)
         at = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")

@@ -13,15 +13,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import occurrence
 from equipoise.measure.metric import Scope, metric
 from equipoise.measure.retrieval.blocks import discounts, ranked_lists
 
-FloatArray = NDArray[np.float64]
 
-
-def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> Floats:
     """KL(p^i || d) of every prefix i = 1..T, natural log, 0 ln 0 = 0.
 
     Adding one image changes only its own group's term, so the whole curve costs one running sum.
@@ -51,20 +50,20 @@ def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return np.where(there, np.maximum(divergence, 0.0), 0.0)
 
 
-def _growth(count: NDArray[np.int64]) -> FloatArray:
+def _growth(count: NDArray[np.int64]) -> Floats:
     """c ln c - (c - 1) ln(c - 1), from a table: counts are small whole numbers."""
     table = np.arange(int(count.max(initial=0)) + 1, dtype=np.float64)
     table[1:] *= np.log(table[1:])
     return np.diff(table, prepend=0.0)[count]
 
 
-def mean_of_curve(curve: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
+def mean_of_curve(curve: Floats, there: NDArray[np.bool_]) -> Floats:
     """NDKL from the divergence of every prefix (..., T) and whether there is such a prefix."""
     weights, total = _weighted(there, discounts(curve.shape[-1]))
     return np.asarray((curve * weights).sum(axis=-1) / total)
 
 
-def _weighted(there: NDArray[np.bool_], weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _weighted(there: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
     """(..., T) the weight of each rank where there is an image, else 0, and (...) their sum."""
     own = np.where(there, weights, 0.0)
     total = own.sum(axis=-1)
@@ -95,7 +94,7 @@ def _ndkl_bounds(scope: Scope) -> tuple[float, float]:
     main=4,
     compute=mean_of_curve,
 )
-def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+def ndkl(ranked: ArrayLike, desired: ArrayLike) -> Floats:
     """NDKL: the mean of KL(p^i || d) over the prefixes i = 1..T, weighted by 1 / log2(i + 1) (Geyik et al. 2019).
 
     No list of single images can reach parity in every prefix: chance alone gives a value well above 0.
@@ -114,15 +113,15 @@ def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return mean_of_curve(kl_curve(ranked, desired), np.asarray(ranked) >= 0)
 
 
-def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[Floats, Floats]:
     """:func:`infeasible_index` and :func:`infeasible_count` together: the same prefixes decide both."""
     labels, there, share = ranked_lists(ranked, desired)
     return shortfalls_of(lambda group: np.cumsum(labels == group, axis=-1), there, share)
 
 
 def shortfalls_of(
-    totals: Callable[[int], NDArray[np.int64] | FloatArray], there: NDArray[np.bool_], share: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    totals: Callable[[int], NDArray[np.int64] | Floats], there: NDArray[np.bool_], share: Floats
+) -> tuple[Floats, Floats]:
     """:func:`shortfalls` from how many (..., T) of a group are in each prefix; fractions are fine."""
     size = np.arange(1, there.shape[-1] + 1)
     some = np.zeros(there.shape, dtype=bool)
@@ -136,12 +135,12 @@ def shortfalls_of(
     return some.sum(axis=-1).astype(np.float64), pairs.astype(np.float64)
 
 
-def _first(first: FloatArray, second: FloatArray) -> FloatArray:
+def _first(first: Floats, second: Floats) -> Floats:
     """What an audit calls where the first thing that it knows of the lists is the metric itself."""
     return first
 
 
-def _second(first: FloatArray, second: FloatArray) -> FloatArray:
+def _second(first: Floats, second: Floats) -> Floats:
     return second
 
 
@@ -168,7 +167,7 @@ def _count_bounds(scope: Scope) -> tuple[float, float]:
     detail=True,
     compute=_first,
 )
-def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> Floats:
     """How many prefixes i = 1..T have some group g with count_i(g) < floor(d_g i) (Geyik et al. 2019).
 
     Args:
@@ -199,7 +198,7 @@ def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     detail=True,
     compute=_second,
 )
-def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> Floats:
     """How many (prefix, group) pairs fall short: count_i(g) < floor(d_g i), i = 1..T (Geyik et al. 2019).
 
     Args:
@@ -215,7 +214,7 @@ def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return shortfalls(ranked, desired)[1]
 
 
-def attention(length: int, kind: str = "log") -> FloatArray:
+def attention(length: int, kind: str = "log") -> Floats:
     """The attention that each rank gets.
 
     Args:
@@ -262,7 +261,7 @@ def attention(length: int, kind: str = "log") -> FloatArray:
     unit="share",
     compute=_first,
 )
-def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArray:
+def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> Floats:
     """The share of all attention in a ranked list that goes to each group.
 
     exposure_g = sum_{i: group(i) = g} v_i / sum_i v_i, with v the :func:`attention`. Divided by the group's share of
@@ -287,7 +286,7 @@ def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArr
     return np.asarray(sums.reshape(*labels.shape[:-1], n_groups) / total[..., None])
 
 
-def gap_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+def gap_of(seen: Floats, share: Floats) -> Floats:
     """:func:`exposure_gap` of exposures (..., G) that are known already."""
     return np.asarray(np.abs(seen - share).sum(axis=-1) / 2)
 
@@ -311,7 +310,7 @@ def _exposure_gap_bounds(scope: Scope) -> tuple[float, float]:
     unit="share",
     compute=gap_of,
 )
-def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
+def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> Floats:
     """Half the sum over groups of |exposure_g - d_g|: the share of attention that would have to move to reach d.
 
     Attention-weighted rank fairness (Sapiezynski et al. 2019) with the total-variation distance.
@@ -331,7 +330,7 @@ def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") ->
     return gap_of(exposure(ranked, share.shape[-1], kind=kind), share)
 
 
-def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+def ratio_of(seen: Floats, share: Floats) -> Floats:
     """:func:`exposure_ratio` of exposures (..., G) that are known already."""
     share = np.broadcast_to(share, seen.shape)
     each = seen / np.where(share > 0, share, 1.0)
@@ -357,7 +356,7 @@ def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
     unit="ratio",
     compute=ratio_of,
 )
-def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
+def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> Floats:
     """The least over the greatest exposure_g / d_g: a member's mean exposure, worst placed against best placed group.
 
     The demographic-parity form of Singh & Joachims (2018).

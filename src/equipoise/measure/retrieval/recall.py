@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
 from equipoise.measure.arrays import as_keys
 from equipoise.measure.groups import Groups
@@ -26,7 +27,6 @@ from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 from equipoise.pace import steps
 
-FloatArray = NDArray[np.float64]
 CELLS = 4_000_000
 NOTHING: tuple[float | None, float | None] = (None, None)
 
@@ -44,7 +44,7 @@ class GroupGap:
     lowest: str
 
 
-def recall_at_k(ranks: ArrayLike, k: int) -> FloatArray:
+def recall_at_k(ranks: ArrayLike, k: int) -> Floats:
     """1 where the target is among the top ``k``, else 0.
 
     Args:
@@ -200,7 +200,7 @@ def median_rank_by_group(
     return gap_by_group(given, groups, median_of, clusters=clusters, draws=draws, seed=seed, level=level)
 
 
-def _ranks(ranks: ArrayLike) -> FloatArray:
+def _ranks(ranks: ArrayLike) -> Floats:
     given = np.asarray(ranks, dtype=np.float64)
     if given.ndim != 1 or given.size == 0:
         raise InputError(f"ranks has shape {given.shape}; give one rank per query")
@@ -209,11 +209,11 @@ def _ranks(ranks: ArrayLike) -> FloatArray:
     return given
 
 
-Statistic = Callable[[FloatArray, FloatArray], FloatArray]
+Statistic = Callable[[Floats, Floats], Floats]
 """From values (Q,), rising, and weights (B, Q) to one number per row (B,)."""
 
 
-def mean_of(values: FloatArray, weights: FloatArray) -> FloatArray:
+def mean_of(values: Floats, weights: Floats) -> Floats:
     """Weighted means (B,); NaN where a row has no weight.
 
     >>> mean_of(np.array([1.0, 3.0]), np.array([[1.0, 1.0], [0.0, 2.0]])).tolist()
@@ -223,7 +223,7 @@ def mean_of(values: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(np.where(total > 0, weights @ values, np.nan) / np.where(total > 0, total, 1.0))
 
 
-def median_of(values: FloatArray, weights: FloatArray) -> FloatArray:
+def median_of(values: Floats, weights: Floats) -> Floats:
     """Medians (B,) of rising ``values`` repeated ``weights`` times; NaN where a row has no weight.
 
     >>> median_of(np.array([1.0, 2.0, 9.0]), np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])).tolist()
@@ -305,7 +305,7 @@ def gap_by_group(
 
 def _interval(
     statistic: Statistic,
-    values: FloatArray,
+    values: Floats,
     keys: NDArray[np.intp],
     draws: int,
     rng: np.random.Generator,
@@ -336,7 +336,7 @@ def _interval(
 class _Sorted:
     """Values in rising order, with the group, the cluster and the source of each."""
 
-    values: FloatArray
+    values: Floats
     labels: NDArray[np.int64]
     clusters: NDArray[np.int64]
     cluster_labels: NDArray[np.int64]
@@ -349,7 +349,7 @@ class _Sorted:
     @classmethod
     def of(
         cls,
-        values: FloatArray,
+        values: Floats,
         groups: Groups,
         clusters: ArrayLike | None,
         sources: ArrayLike | None,
@@ -432,7 +432,7 @@ class _Sorted:
 
     def shuffled_gaps(
         self, statistic: Statistic, kept: NDArray[np.intp], draws: int, rng: np.random.Generator
-    ) -> FloatArray:
+    ) -> Floats:
         step = max(1, CELLS // len(self.values))
         parts = []
         for start in steps(range(0, draws, step)):

@@ -10,14 +10,10 @@ reported or shared out.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-Scores = NDArray[Any]
-Index = NDArray[np.int64]
-
+from equipoise.array_types import AnyFloats, Ints
 
 _GROUPS = 256
 """The first block's threshold is read from the maxima of at least so many groups of columns, and of three times k."""
@@ -33,7 +29,7 @@ class Best:
         codes: NDArray[np.int32],
         n_codes: int,
         allowed: NDArray[np.bool_] | None = None,
-        places: Index | None = None,
+        places: Ints | None = None,
     ) -> None:
         self.k = k
         self.places = places
@@ -42,18 +38,18 @@ class Best:
         """(N,) which images may be kept; all without it."""
         self.codes = codes
         self.n_codes = n_codes
-        self.scores: Scores = np.empty((rows, 0), dtype=np.float32)
-        self.index: Index = np.empty((rows, 0), dtype=np.int64)
+        self.scores: AnyFloats = np.empty((rows, 0), dtype=np.float32)
+        self.index: Ints = np.empty((rows, 0), dtype=np.int64)
         self.left_out = np.zeros((rows, n_codes), dtype=np.int64)
         """(rows, n_codes) what ties with the k-th score and was left out, by code."""
-        self._floor: Scores = np.full(rows, -np.inf, dtype=np.float32)
+        self._floor: AnyFloats = np.full(rows, -np.inf, dtype=np.float32)
         self._last = np.full(rows, -1, dtype=np.int64)
         """(rows,) the highest place kept at the k-th score: what ties and comes after it need not be looked at."""
         self._filling = True
-        self._pending: list[tuple[Index, Index, Scores]] = []
+        self._pending: list[tuple[Ints, Ints, AnyFloats]] = []
         self._n_pending = 0
 
-    def add(self, scores: Scores, index: Index) -> None:
+    def add(self, scores: AnyFloats, index: Ints) -> None:
         """Offer a block: ``scores`` (rows, n), -inf for what may not be kept; ``index`` (n,) or (rows, n)."""
         if self._filling:
             self._add_whole(scores, index)
@@ -78,7 +74,7 @@ class Best:
         if self._n_pending > len(self.scores) * max(self.k, 64):
             self._merge()
 
-    def result(self) -> tuple[Index, Scores, NDArray[np.int64]]:
+    def result(self) -> tuple[Ints, AnyFloats, NDArray[np.int64]]:
         """Indices and scores (rows, <= k), best first, and what tied but was left out; -1 and -inf fill short rows."""
         self._merge()
         order = _best_first(self.scores, None if self.places is None else self.places[self.index])
@@ -87,7 +83,7 @@ class Best:
         index[np.isneginf(scores)] = -1
         return index, scores, self.left_out
 
-    def _add_whole(self, scores: Scores, index: Index) -> None:
+    def _add_whole(self, scores: AnyFloats, index: Ints) -> None:
         if self.allowed is not None and index.ndim == 1:
             fine = np.flatnonzero(self.allowed[index])
             scores, index = scores.take(fine, axis=1), index[fine]
@@ -107,7 +103,7 @@ class Best:
         self.scores, self.index, self._floor = self._best_of(joined, labels, np.arange(len(scores)))
         self._filling = bool(np.isneginf(self._floor).any())
 
-    def _thinned(self, scores: Scores, index: Index) -> tuple[Scores, Index] | None:
+    def _thinned(self, scores: AnyFloats, index: Ints) -> tuple[AnyFloats, Ints] | None:
         """What reaches a low threshold in each row: scores and images in their order, -inf beside them.
 
         At least k do, with all that tie with the k-th best. ``None`` where most of a row would.
@@ -129,7 +125,7 @@ class Best:
         items.ravel()[at] = index[flat % n] if index.ndim == 1 else index.ravel()[flat]
         return thin, items
 
-    def _best_of(self, scores: Scores, index: Index, rows: NDArray[np.intp]) -> tuple[Scores, Index, Scores]:
+    def _best_of(self, scores: AnyFloats, index: Ints, rows: NDArray[np.intp]) -> tuple[AnyFloats, Ints, AnyFloats]:
         """The k best columns of each row in arrival order, and the k-th score; counts the ties left out."""
         kth = np.partition(scores, scores.shape[1] - self.k, axis=1)[:, -self.k]
         keep = scores >= kth[:, None]
@@ -151,7 +147,7 @@ class Best:
             self._last[rows] = np.where(best == kth[:, None], self.places[items], -1).max(axis=1)
         return best, items, kth
 
-    def _rank_among(self, tied: NDArray[np.bool_], index: Index) -> Index:
+    def _rank_among(self, tied: NDArray[np.bool_], index: Ints) -> Ints:
         """(r, n) which of the ``tied`` of its row a tied image is, counted from 1."""
         if self.places is None:
             return np.cumsum(tied, axis=1)
@@ -160,7 +156,7 @@ class Best:
         np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
         return ranks
 
-    def _count_left_out(self, rows: NDArray[np.intp], items: Index) -> None:
+    def _count_left_out(self, rows: NDArray[np.intp], items: Ints) -> None:
         flat = rows * self.n_codes + self.codes[items]
         self.left_out += np.bincount(flat, minlength=self.left_out.size).reshape(self.left_out.shape)
 
@@ -183,7 +179,7 @@ class Best:
             waiting = np.setdiff1d(waiting, now, assume_unique=True)
             self._merge_rows(now, starts, counts, items, values)
 
-    def _merge_rows(self, rows: NDArray[np.intp], starts: Index, counts: Index, items: Index, values: Scores) -> None:
+    def _merge_rows(self, rows: NDArray[np.intp], starts: Ints, counts: Ints, items: Ints, values: AnyFloats) -> None:
         width = int(counts[rows].max())
         places = np.arange(width)
         there = places < counts[rows, None]
@@ -195,14 +191,14 @@ class Best:
         self.scores[rows], self.index[rows], self._floor[rows] = self._best_of(scores, index, rows)
 
 
-def _reaching(scores: Scores, least: Scores) -> tuple[Index, Index]:
+def _reaching(scores: AnyFloats, least: AnyFloats) -> tuple[Ints, Ints]:
     """The flat places of what reaches the threshold of its row, and how many of each row do."""
     flat = np.flatnonzero(scores >= least[:, None])
     ends = np.searchsorted(flat, np.arange(len(scores) + 1) * scores.shape[1])
     return flat, np.diff(ends)
 
 
-def _best_first(scores: Scores, places: Index | None) -> NDArray[np.intp]:
+def _best_first(scores: AnyFloats, places: Ints | None) -> NDArray[np.intp]:
     """Columns by falling score, equal scores in their order or by place; the slower sort only where there are ties."""
     if places is None and scores.dtype == np.float32:
         return _best_first_packed(scores)

@@ -10,12 +10,12 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import Scope, metric
 
-FloatArray = NDArray[np.float64]
 ZERO_RULES = ("skip", "one_over_k", "zero", "laplace:0.5")
 
 
@@ -39,7 +39,7 @@ def zero_rule(zero: str) -> tuple[Literal["skip", "one_over_k", "zero", "laplace
     raise UnknownNameError("rule for a group that is absent", zero, ZERO_RULES)
 
 
-def desired_shares(desired: str | ArrayLike, pool_counts: ArrayLike) -> FloatArray:
+def desired_shares(desired: str | ArrayLike, pool_counts: ArrayLike) -> Floats:
     """The shares that a ranking is compared with.
 
     Args:
@@ -74,7 +74,7 @@ def desired_shares(desired: str | ArrayLike, pool_counts: ArrayLike) -> FloatArr
         raise InputError(f"{both}; give one row of shares, or one for every pool") from None
 
 
-def _checked(counts: ArrayLike, desired: ArrayLike, k: ArrayLike | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _checked(counts: ArrayLike, desired: ArrayLike, k: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
     number = np.asarray(counts, dtype=np.float64)
     share = np.asarray(desired, dtype=np.float64)
     if number.ndim == 0 or share.ndim == 0 or number.shape[-1] != share.shape[-1]:
@@ -121,7 +121,7 @@ def _share_bounds(scope: Scope) -> tuple[float, float]:
     return 0.0, float(scope.most[:, scope.group].mean())
 
 
-def _shares(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike) -> FloatArray:
+def _shares(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike) -> Floats:
     """:func:`representation` as an audit calls it: the shares that are desired do not matter."""
     return representation(counts, k=k)
 
@@ -141,7 +141,7 @@ def _shares(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike) -> FloatArra
     from_mean_of="representation",
     given={"k": "slots", "zero": "zero_max"},
 )
-def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> FloatArray:
+def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> Floats:
     """Skew@K of each group: ln(p_g / d_g), p_g = counts_g / K (Geyik et al. 2019, Definition 1; natural log).
 
     Args:
@@ -189,7 +189,7 @@ def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, z
     main=1,
     given={"k": "slots", "zero": "zero_max"},
 )
-def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> FloatArray:
+def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> Floats:
     """MaxSkew@K: the largest Skew@K over the groups (Geyik et al. 2019).
 
     Args:
@@ -224,9 +224,7 @@ def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = Non
     when_it_lies="read absent_groups beside it; without smoothing it is minus infinity once a group is absent",
     given={"k": "slots", "zero": "zero_min"},
 )
-def min_skew(
-    counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "laplace:0.5"
-) -> FloatArray:
+def min_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "laplace:0.5") -> Floats:
     """MinSkew@K: the smallest Skew@K over the groups (Geyik et al. 2019).
 
     Args:
@@ -261,7 +259,7 @@ def min_skew(
     chance="G (1 - 1/G)^K or so: 4.2 of 12 at K = 12 in a large pool",
     when_it_lies="when K is below the number of groups some must be absent",
 )
-def absent_groups(counts: ArrayLike, desired: ArrayLike) -> FloatArray:
+def absent_groups(counts: ArrayLike, desired: ArrayLike) -> Floats:
     """How many groups with a desired share above 0 have nobody among the top K.
 
     Args:
@@ -296,7 +294,7 @@ def absent_groups(counts: ArrayLike, desired: ArrayLike) -> FloatArray:
     given={"k": "slots"},
     compute=_shares,
 )
-def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArray:
+def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> Floats:
     """The share of each group among the top K: counts_g / K.
 
     Args:
@@ -325,7 +323,7 @@ def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArr
     chance="the imbalance of the labelled pool, 0 where the top K holds neither group; undefined slots stay",
     when_it_lies="opposite signs cancel over queries; an unbalanced pool alone gives a value far from 0",
 )
-def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
+def bias_at_k(counts: ArrayLike, first: int, second: int) -> Floats:
     """Bias@K of a pair of groups: (n_a - n_b) / (n_a + n_b), 0 when neither is there (Wang et al. 2021, section 3).
 
     Args:
@@ -359,7 +357,7 @@ def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     when_it_lies="without its null",
     main=5,
 )
-def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
+def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> Floats:
     """|Bias@K|: how far a query leans to one of the two groups, whichever.
 
     Args:
@@ -388,7 +386,7 @@ def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     when_it_lies="undefined images pull it to 0; signs cancel over queries",
     given={"k": "taken"},
 )
-def bias_count_at_k(counts: ArrayLike, k: ArrayLike, first: int, second: int) -> FloatArray:
+def bias_count_at_k(counts: ArrayLike, k: ArrayLike, first: int, second: int) -> Floats:
     """(n_a - n_b) / K: the mean over the top K of +1, 0 and -1 (VisoGender's count form; Hall et al. 2023).
 
     Args:
@@ -410,7 +408,7 @@ def bias_count_at_k(counts: ArrayLike, k: ArrayLike, first: int, second: int) ->
     return np.asarray((number[..., first] - number[..., second]) / slots)
 
 
-def _pair(counts: ArrayLike, first: int, second: int) -> FloatArray:
+def _pair(counts: ArrayLike, first: int, second: int) -> Floats:
     number = np.asarray(counts, dtype=np.float64)
     groups = number.shape[-1] if number.ndim else 0
     if first == second or not (0 <= first < groups and 0 <= second < groups):

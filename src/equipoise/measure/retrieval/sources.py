@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from equipoise.array_types import AnyFloats, Ints
 from equipoise.errors import InputError
 from equipoise.measure.retrieval.blocks import (
     BLOCK_CELLS,
     BLOCK_ROWS,
     Block,
     Excluded,
-    Floats,
-    Numbers,
     PairedKeys,
     Plan,
     as_float,
@@ -33,14 +32,14 @@ BIG_POOL = 65_536
 """A pool with more images than this is streamed on its own."""
 
 
-def big_pools(plan: Plan) -> Iterator[tuple[Numbers, Numbers]]:
+def big_pools(plan: Plan) -> Iterator[tuple[Ints, Ints]]:
     """The queries and the images of each big pool, by number."""
     queries, n_queries, images, n_images = _pools(plan)
     for pool in np.flatnonzero((n_queries > 0) & (n_images > BIG_POOL)):
         yield _slice(queries, n_queries, int(pool)), _slice(images, n_images, int(pool))
 
 
-def small_pools(plan: Plan, dimensions: int) -> Iterator[tuple[Numbers, Numbers]]:
+def small_pools(plan: Plan, dimensions: int) -> Iterator[tuple[Ints, Ints]]:
     """Batches of small pools: queries (B, q) and images (B, n) by number, -1 beyond a pool's end.
 
     Pools of similar size go together, so that padding at most quadruples the work, and a batch's images fit a block.
@@ -59,7 +58,7 @@ def small_pools(plan: Plan, dimensions: int) -> Iterator[tuple[Numbers, Numbers]
             yield _padded(queries, n_queries, batch), _padded(images, n_images, batch)
 
 
-def _pools(plan: Plan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def _pools(plan: Plan) -> tuple[Ints, Ints, Ints, Ints]:
     """Queries sorted by pool and how many each pool has; the same of the images."""
     query_pool, image_pool = plan.keys.query_pool, plan.keys.image_pool
     assert query_pool is not None
@@ -70,18 +69,18 @@ def _pools(plan: Plan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     return *_members(query_pool, n_pools), *_members(image_pool, n_pools)
 
 
-def _members(pool: Numbers, n_pools: int) -> tuple[Numbers, Numbers]:
+def _members(pool: Ints, n_pools: int) -> tuple[Ints, Ints]:
     order = np.argsort(pool, kind="stable")
     order = order[pool[order] >= 0]
     return order, np.bincount(pool[order], minlength=n_pools).astype(np.int64)
 
 
-def _slice(members: Numbers, counts: Numbers, pool: int) -> Numbers:
+def _slice(members: Ints, counts: Ints, pool: int) -> Ints:
     stop = int(counts[: pool + 1].sum())
     return members[stop - int(counts[pool]) : stop]
 
 
-def _padded(members: Numbers, counts: Numbers, pools: Numbers) -> Numbers:
+def _padded(members: Ints, counts: Ints, pools: Ints) -> Ints:
     starts = (np.cumsum(counts) - counts)[pools]
     places = np.arange(int(counts[pools].max()))
     there = places < counts[pools][:, None]
@@ -123,7 +122,7 @@ class ScoreBlocks:
         """The same for some of the queries."""
         return ScoreBlocks(stop - start, self.n_images, lambda low, high: self.block(start + low, start + high))
 
-    def _rows(self, start: int, stop: int, own: bool) -> Floats:
+    def _rows(self, start: int, stop: int, own: bool) -> AnyFloats:
         given = self.block(start, stop)
         scores = np.array(given) if own else np.asarray(given)
         if scores.shape != (stop - start, self.n_images):
@@ -139,7 +138,7 @@ class ScoreBlocks:
         return scores
 
 
-def _constant(images: Floats) -> bool:
+def _constant(images: AnyFloats) -> bool:
     """Whether images (n, D) have one vector, as those of an encoder that sees nothing: then their scores are equal.
 
     A product of matrices may round its last columns otherwise than the first, and luck would rank the images.
@@ -147,7 +146,7 @@ def _constant(images: Floats) -> bool:
     return np.array_equal(images[0], images[-1]) and bool((images == images[0]).all())
 
 
-def _picked(scores: Floats, targets: Numbers) -> Floats:
+def _picked(scores: AnyFloats, targets: Ints) -> AnyFloats:
     picked = np.take_along_axis(scores, np.maximum(targets, 0), axis=1)
     return np.where(targets >= 0, picked, -np.inf).astype(scores.dtype)
 
@@ -174,8 +173,8 @@ class Embeddings:
     2
     """
 
-    queries: Floats
-    images: Floats
+    queries: AnyFloats
+    images: AnyFloats
     n_queries: int = field(init=False)
     n_images: int = field(init=False)
 
@@ -210,7 +209,7 @@ class Embeddings:
         """The same for some of the queries."""
         return Embeddings(self.queries[start:stop], self.images)
 
-    def stream(self, queries: Numbers, images: Numbers, plan: Plan) -> Iterator[Block]:
+    def stream(self, queries: Ints, images: Ints, plan: Plan) -> Iterator[Block]:
         """The blocks of some queries against some images (both by number, images rising)."""
         excluded = Excluded(PairedKeys(None, None, plan.keys.query_owner, plan.keys.image_owner), self.n_images)
         images = images[::-1] if plan.reverse else images
@@ -237,7 +236,7 @@ class Embeddings:
                     excluded.blank(scores, rows, index)
                 yield Block(rows, index, scores, targets, tolerance)
 
-    def batch(self, queries: Numbers, images: Numbers, plan: Plan) -> Iterator[Block]:
+    def batch(self, queries: Ints, images: Ints, plan: Plan) -> Iterator[Block]:
         """The blocks of a batch of pools: queries (B, q) and images (B, n), -1 for padding."""
         # the first two images tell of nearly every pool that its vectors differ
         front, second = images[:, 0], images[:, min(1, images.shape[1] - 1)]
@@ -262,12 +261,12 @@ class Embeddings:
                 block[plan.keys.query_owner[rows][:, None] == plan.keys.image_owner[index]] = -np.inf
             yield Block(rows, index, block, *self._targets(rows, plan))
 
-    def _targets(self, rows: Numbers, plan: Plan) -> tuple[Floats | None, Floats | None]:
+    def _targets(self, rows: Ints, plan: Plan) -> tuple[AnyFloats | None, AnyFloats | None]:
         if plan.targets is None:
             return None, None
         return self.target_scores(rows, plan.targets[rows])
 
-    def target_scores(self, rows: Numbers, targets: Numbers) -> tuple[Floats, Floats]:
+    def target_scores(self, rows: Ints, targets: Ints) -> tuple[AnyFloats, AnyFloats]:
         """Scores (r, P) of each query's targets, and how far rounding may move them (r,)."""
         query = np.asarray(self.queries[rows], dtype=np.float64)
         image = np.asarray(self.images[np.maximum(targets, 0)], dtype=np.float64)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
 from equipoise.measure.metric import METRICS, Scope
 from equipoise.measure.notes import of_sources
@@ -23,8 +24,6 @@ from equipoise.measure.sides import of_pair
 from equipoise.measure.stats.bootstrap import IntervalMethod, cluster_sums, mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
-
-FloatArray = NDArray[np.float64]
 
 
 def possible_range(
@@ -155,7 +154,7 @@ class _Context:
     seed: int
     telling: Telling
 
-    def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured | None:
+    def measured(self, name: str, values: Floats, place: int | None, group: str | None = None) -> Measured | None:
         """One row; ``None`` where no query could show anything."""
         retrieved, null = self.found, self.null
         tells = self.telling.queries(name, place)
@@ -174,11 +173,11 @@ class _Context:
     def _estimate(
         self,
         name: str,
-        values: FloatArray,
+        values: Floats,
         tells: NDArray[np.bool_],
         place: int | None,
-        level_of_chance: FloatArray | float,
-        draws: FloatArray | None,
+        level_of_chance: Floats | float,
+        draws: Floats | None,
         notes: tuple[str, ...],
     ) -> Estimate:
         retrieved = self.found
@@ -223,7 +222,7 @@ class _Context:
         )
 
     def _least_error(
-        self, excess: FloatArray, clusters: NDArray[Any] | None, tells: NDArray[np.bool_], null_sd: float
+        self, excess: Floats, clusters: NDArray[Any] | None, tells: NDArray[np.bool_], null_sd: float
     ) -> tuple[float, str]:
         """The least standard error that the interval may have, and what to say of it.
 

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Flags, Floats
 from equipoise.measure.metric import METRICS
 from equipoise.measure.retrieval.blocks import group_counts
 from equipoise.measure.retrieval.chance import Chance
 from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.lists import Recipe, list_metrics, pair_metrics
 
-FloatArray = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 SMALL = 1e-6
 
 
@@ -53,7 +52,7 @@ class Telling:
             self._differs[pool] = _differs(self.found.pool_counts[pool], self.found.recipe)
         return self._differs[pool]
 
-    def draws(self, name: str, place: int | None = None) -> FloatArray:
+    def draws(self, name: str, place: int | None = None) -> Floats:
         """(R,) the mean over these queries in each draw of the null."""
         assert self.null is not None
         at, counted, tells = column(place), ~self.found.all_equal, self.queries(name, place)

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from equipoise.array_types import Codes, Flags, Floats
 from equipoise.errors import InputError
-from equipoise.measure.retrieval.lists import Flags, Labels, Lists, Recipe, values_of
+from equipoise.measure.retrieval.lists import Lists, Recipe, values_of
 from equipoise.measure.retrieval.order import attention, shortfalls_of
 from equipoise.measure.retrieval.topk import Ranking
 
-FloatArray = NDArray[np.float64]
 
-
-def expected_places(ranking: Ranking, labels: Labels, n_groups: int) -> FloatArray:
+def expected_places(ranking: Ranking, labels: Codes, n_groups: int) -> Floats:
     """(Q, T, G + 1) the share of each group at each rank; column 0 is undefined images, 0 beyond a short list.
 
     Images with equal scores share their ranks evenly, including those that tie with the last rank but did not fit:
@@ -45,7 +44,7 @@ def expected_places(ranking: Ranking, labels: Labels, n_groups: int) -> FloatArr
     return np.asarray(np.where(there[..., None], shares[run], 0.0))
 
 
-def expected_counts(ranking: Ranking, labels: Labels, n_groups: int, k: int) -> FloatArray:
+def expected_counts(ranking: Ranking, labels: Codes, n_groups: int, k: int) -> Floats:
     """(Q, G) expected counts of each group among the top ``k``, ties shared out."""
     parts = [places[:, :k, 1:].sum(axis=1) for places in _in_parts(ranking, labels, n_groups)]
     return np.concatenate(parts)
@@ -55,7 +54,7 @@ class SharedLists(Lists):
     """Lists whose ranks hold shares (M, T, G) of the groups: images with equal scores share their ranks evenly."""
 
     def __init__(
-        self, places: FloatArray, lengths: NDArray[np.int64], pool_counts: NDArray[np.int64], recipe: Recipe
+        self, places: Floats, lengths: NDArray[np.int64], pool_counts: NDArray[np.int64], recipe: Recipe
     ) -> None:
         super().__init__(np.zeros((len(places), 0), dtype=np.int32), pool_counts, recipe)
         self._places = places
@@ -63,7 +62,7 @@ class SharedLists(Lists):
         self._lengths = lengths
 
     @cached_property
-    def counts(self) -> FloatArray:
+    def counts(self) -> Floats:
         """(M, G) expected counts among the top K."""
         return np.asarray(self._places[:, : self.recipe.k].sum(axis=1))
 
@@ -73,7 +72,7 @@ class SharedLists(Lists):
         return np.asarray(np.minimum(self._lengths, self.recipe.k))
 
     @cached_property
-    def exposures(self) -> FloatArray:
+    def exposures(self) -> Floats:
         """(M, G) the expected share of attention that each group gets."""
         top = self._places[:, : self.recipe.k]
         weights = attention(top.shape[1], self.recipe.attention)
@@ -81,7 +80,7 @@ class SharedLists(Lists):
         return np.asarray(np.einsum("qt,qtg->qg", weights, top) / weights.sum(axis=1, keepdims=True))
 
     @cached_property
-    def divergences(self) -> tuple[FloatArray, Flags]:
+    def divergences(self) -> tuple[Floats, Flags]:
         """(M, T) of every prefix's expected shares from the desired ones."""
         prefix = np.cumsum(self._places[:, : self.recipe.depth], axis=1)
         share = prefix / np.maximum(prefix.sum(axis=2, keepdims=True), 1e-12)
@@ -89,7 +88,7 @@ class SharedLists(Lists):
         return xlogy(share, share / ratio).sum(axis=2), self._there[:, : self.recipe.depth]
 
     @cached_property
-    def shortfalls(self) -> tuple[FloatArray, FloatArray]:
+    def shortfalls(self) -> tuple[Floats, Floats]:
         """(M,) prefixes, and pairs of prefix and group, whose expected number falls short of what is due."""
         prefix = np.cumsum(self._places[:, : self.recipe.k], axis=1)
         return shortfalls_of(lambda group: prefix[..., group], self._there[:, : self.recipe.k], self.desired)
@@ -106,10 +105,10 @@ def refuse_without_ties(recipe: Recipe) -> None:
 
 
 def expected_list_metrics(
-    ranking: Ranking, labels: Labels, pool_counts: NDArray[np.int64], recipe: Recipe
-) -> dict[str, FloatArray]:
+    ranking: Ranking, labels: Codes, pool_counts: NDArray[np.int64], recipe: Recipe
+) -> dict[str, Floats]:
     """The metrics of ``list_metrics`` from expected counts and expected exposure."""
-    parts: list[dict[str, FloatArray]] = []
+    parts: list[dict[str, Floats]] = []
     start = 0
     for places in _in_parts(ranking, labels, recipe.n_groups):
         rows = slice(start, start + len(places))
@@ -119,7 +118,7 @@ def expected_list_metrics(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _in_parts(ranking: Ranking, labels: Labels, n_groups: int) -> Iterator[FloatArray]:
+def _in_parts(ranking: Ranking, labels: Codes, n_groups: int) -> Iterator[Floats]:
     """The expected places of a few queries at a time: they are T times G numbers each."""
     step = max(1, 4_000_000 // max(1, ranking.indices.shape[1] * (n_groups + 1)))
     for start in range(0, len(ranking.indices), step):

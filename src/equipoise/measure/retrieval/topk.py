@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Ints
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.measure.retrieval.blocks import BLOCK_COLUMNS, Block, Candidates, Numbers, PairedKeys, Plan, Source
+from equipoise.measure.retrieval.blocks import BLOCK_COLUMNS, Block, Candidates, PairedKeys, Plan, Source
 from equipoise.measure.retrieval.select import Best
 
 Order = Literal["stable", "reverse"]
@@ -26,7 +27,7 @@ ORDERS = ("stable", "reverse")
 class Ranking:
     """The best images of each query, best first."""
 
-    indices: Numbers
+    indices: Ints
     """(Q, T) image numbers; -1 beyond the end of a short pool."""
     scores: NDArray[Any]
     """(Q, T) their scores; -inf there."""
@@ -161,7 +162,7 @@ def scan(
     return Scan(rankings, counter.ranks, counter.ties)
 
 
-def _checked_places(order: NDArray[Any], n_images: int) -> Numbers:
+def _checked_places(order: NDArray[Any], n_images: int) -> Ints:
     places = np.asarray(order)
     if places.shape != (n_images,) or not np.issubdtype(places.dtype, np.integer):
         raise InputError(f"order has shape {places.shape} for {n_images} images; give one whole number per image")
@@ -179,7 +180,7 @@ def _anyone_asks(wants: Sequence[Want], counter: _RankCounter | None) -> NDArray
 class _Keeper:
     """One want's best images, for every block of rows."""
 
-    def __init__(self, want: Want, n_queries: int, n_images: int, places: Numbers | None) -> None:
+    def __init__(self, want: Want, n_queries: int, n_images: int, places: Ints | None) -> None:
         if want.k < 1:
             raise InputError(f"k = {want.k}: give at least 1")
         for name, values in (("mask", want.mask), ("codes", want.codes)):
@@ -192,7 +193,7 @@ class _Keeper:
         self.width = min(want.k, n_images if self.mask is None else int(self.mask.sum()))
         self.n_queries = n_queries
         self.places = places
-        self.found: dict[int, tuple[Numbers, Best]] = {}
+        self.found: dict[int, tuple[Ints, Best]] = {}
 
     def add(self, block: Block) -> None:
         if self.width == 0:
@@ -222,7 +223,7 @@ class _RankCounter:
     """Counts, for each query, the images before its best target."""
 
     def __init__(
-        self, targets: ArrayLike, n_queries: int, n_images: int, keys: PairedKeys, places: Numbers | None
+        self, targets: ArrayLike, n_queries: int, n_images: int, keys: PairedKeys, places: Ints | None
     ) -> None:
         given = np.asarray(targets)
         table = given[:, None] if given.ndim == 1 else given
@@ -230,7 +231,7 @@ class _RankCounter:
             raise InputError(f"targets has shape {given.shape} for {n_queries} queries; give one row per query")
         if not np.issubdtype(table.dtype, np.integer):
             raise InputError(f"targets has type {table.dtype}; give image numbers, -1 for padding")
-        self.targets: Numbers = table.astype(np.int64)
+        self.targets: Ints = table.astype(np.int64)
         self._check(n_images, keys)
         self._places = np.arange(n_images) if places is None else places
         self._before = np.zeros(n_queries, dtype=np.int64)
@@ -274,7 +275,7 @@ class _RankCounter:
         if (n_at_least > n_above).any():
             self._add_ties(block, np.flatnonzero(at_least ^ above), best - reach)
 
-    def _add_ties(self, block: Block, flat: Numbers, least: NDArray[Any]) -> None:
+    def _add_ties(self, block: Block, flat: Ints, least: NDArray[Any]) -> None:
         row, column = np.divmod(flat, block.scores.shape[1])
         items = block.index[column] if block.index.ndim == 1 else block.index[row, column]
         targets = self.targets[block.rows]

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import occurrence
 from equipoise.measure.metric import METRICS
@@ -19,7 +20,6 @@ from equipoise.measure.retrieval.blocks import discounts, ranked_lists
 from equipoise.measure.retrieval.order import kl_curve
 from equipoise.measure.retrieval.skew import max_skew
 
-FloatArray = NDArray[np.float64]
 Ties = Literal["stable", "reverse", "expected", "keep_all"]
 TIES = ("stable", "reverse", "expected", "keep_all")
 
@@ -40,14 +40,14 @@ class ListsLike(Protocol):
     """What a variant's own definition asks of ranked lists; see ``lists.Lists``."""
 
     labels: NDArray[np.int32]
-    desired: FloatArray
+    desired: Floats
 
     @property
     def recipe(self) -> RecipeLike:
         """How they are measured."""
 
     @property
-    def counts(self) -> NDArray[np.int64] | FloatArray:
+    def counts(self) -> NDArray[np.int64] | Floats:
         """(M, G) of the top K."""
 
     @property
@@ -73,9 +73,9 @@ class Variant:
     """How many prefixes NDKL looks at unless told: K squared, K, or the whole list."""
     defines: tuple[str, ...] = ()
     """The metrics that it has; empty for all that are registered."""
-    own: Mapping[str, Callable[[ListsLike], FloatArray]] = field(default_factory=dict)
+    own: Mapping[str, Callable[[ListsLike], Floats]] = field(default_factory=dict)
     """Metrics that it computes in its own way."""
-    of_indices: Mapping[str, Callable[[NDArray[np.int64]], FloatArray]] = field(default_factory=dict)
+    of_indices: Mapping[str, Callable[[NDArray[np.int64]], Floats]] = field(default_factory=dict)
     """Metrics that it computes from the numbers of the images, not from their labels: they need no pair, no null."""
 
     @property
@@ -84,7 +84,7 @@ class Variant:
         return tuple(m.name for m in METRICS.of_lists() if not self.defines or m.name in self.defines)
 
 
-def intel_ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+def intel_ndkl(ranked: ArrayLike, desired: ArrayLike) -> Floats:
     """What the released SocialCounterfactuals code computes as NDKL: sum_g d_g ln(p_g / d_g) over the groups present.
 
     The same prefixes and weights as ``ndkl``, but a reverse divergence without the absent groups.
@@ -114,7 +114,7 @@ def intel_ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return np.asarray(((terms - present * np.log(size)) * weights).sum(axis=-1) / weights.sum(axis=-1))
 
 
-def ndkl_with_extra_ties(ranked: ArrayLike, desired: ArrayLike, depth: int) -> FloatArray:
+def ndkl_with_extra_ties(ranked: ArrayLike, desired: ArrayLike, depth: int) -> Floats:
     """NDKL as Berg et al. (2022) code it: rows beyond ``depth`` (ties at the cut) add to the sum, not to its weights.
 
     >>> float(ndkl_with_extra_ties([0, 0, 0, 0, 1], [0.6, 0.4], 5).round(5))
@@ -125,7 +125,7 @@ def ndkl_with_extra_ties(ranked: ArrayLike, desired: ArrayLike, depth: int) -> F
     return np.asarray((curve * weights).sum(axis=-1) / weights[..., :depth].sum(axis=-1))
 
 
-def index_bias(indices: NDArray[np.int64]) -> FloatArray:
+def index_bias(indices: NDArray[np.int64]) -> Floats:
     """What the released SocialCounterfactuals code computes as Bias@K: "male" is the image whose number is 0.
 
     >>> float(index_bias(np.array([[3, 0, 2, 9]]))[0])
@@ -136,15 +136,15 @@ def index_bias(indices: NDArray[np.int64]) -> FloatArray:
     return np.asarray((2 * zeros - taken) / np.maximum(taken, 1), dtype=np.float64)
 
 
-def _ndkl_of_intel(lists: ListsLike) -> FloatArray:
+def _ndkl_of_intel(lists: ListsLike) -> Floats:
     return intel_ndkl(lists.labels[:, : lists.recipe.depth], lists.desired)
 
 
-def _ndkl_of_berg(lists: ListsLike) -> FloatArray:
+def _ndkl_of_berg(lists: ListsLike) -> Floats:
     return ndkl_with_extra_ties(lists.labels, lists.desired, lists.recipe.depth)
 
 
-def _max_skew_from_zero(lists: ListsLike) -> FloatArray:
+def _max_skew_from_zero(lists: ListsLike) -> Floats:
     """MaxSkew that starts its maximum at 0, so that it is never negative."""
     return np.maximum(max_skew(lists.counts, lists.desired, k=lists.slots, zero=lists.recipe.zero_max), 0.0)
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import as_keys
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 from equipoise.pace import steps
 
-FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["t", "percentile", "bca", "bootstrap_t"]
 METHODS = ("t", "percentile", "bca", "bootstrap_t")
 ALIKE = "the resamples do not differ"
@@ -27,18 +27,18 @@ NO_WIDTH = 1e-8
 class ClusterSums:
     """The sum of the values and the number of rows of each cluster: all that a mean needs."""
 
-    sums: FloatArray
+    sums: Floats
     """(C, M)"""
-    sizes: FloatArray
+    sizes: Floats
     """(C,)"""
 
     @property
-    def mean(self) -> FloatArray:
+    def mean(self) -> Floats:
         """(M,) mean over rows."""
         return np.asarray(self.sums.sum(axis=0) / self.sizes.sum())
 
     @property
-    def standard_error(self) -> FloatArray:
+    def standard_error(self) -> Floats:
         """(M,) cluster-robust standard error of the mean (ratio estimator, C / (C - 1) correction)."""
         n_clusters = len(self.sizes)
         residuals = self.sums - self.sizes[:, None] * self.mean
@@ -112,7 +112,7 @@ def no_width_note(draws: ArrayLike) -> str:
 
 def resampling_weights(
     n_clusters: int, replicates: int, rng: np.random.Generator, chunk: int = 4_000_000
-) -> Iterator[FloatArray]:
+) -> Iterator[Floats]:
     """Blocks (b, C) of how often each cluster is drawn; all blocks together are ``replicates`` rows.
 
     How often, not which: a mean of resampled rows is then one matrix product.
@@ -130,7 +130,7 @@ def resampling_weights(
 
 def bootstrap_means(
     values: ArrayLike, *, clusters: ArrayLike | None = None, replicates: int = 1000, seed: int = 0
-) -> FloatArray:
+) -> Floats:
     """Bootstrap replicates of the mean of ``values``.
 
     Whole clusters are drawn with replacement; each replicate's mean is over the rows it drew.
@@ -155,18 +155,18 @@ def bootstrap_means(
     return means[:, 0] if np.ndim(values) == 1 else means
 
 
-def _weighted_means(weights: FloatArray, sums: ClusterSums) -> FloatArray:
+def _weighted_means(weights: Floats, sums: ClusterSums) -> Floats:
     return np.asarray((weights @ sums.sums) / (weights @ sums.sizes)[:, None])
 
 
 def bootstrap_statistic(
     counts: ArrayLike,
-    statistic: Callable[[FloatArray], FloatArray],
+    statistic: Callable[[Floats], Floats],
     *,
     clusters: ArrayLike | None = None,
     replicates: int = 1000,
     seed: int = 0,
-) -> FloatArray:
+) -> Floats:
     """Bootstrap replicates of a function of summed counts.
 
     Only the counts are resampled, never the rows behind them.
@@ -282,7 +282,7 @@ def _bootstrap_t(
     return mean - float(high) * error, mean - float(low) * error
 
 
-def _bca_tails(draws: FloatArray, sums: ClusterSums, mean: float, tail: float) -> tuple[float, float]:
+def _bca_tails(draws: Floats, sums: ClusterSums, mean: float, tail: float) -> tuple[float, float]:
     total, size = sums.sums[:, 0], sums.sizes
     left_out = (total.sum() - total) / (size.sum() - size)
     gaps = left_out.mean() - left_out

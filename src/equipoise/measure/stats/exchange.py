@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Ints
 from equipoise.measure.arrays import as_keys, occurrence, row_blocks
 from equipoise.measure.groups import UNDEFINED, Groups
-
-Codes = NDArray[np.int64]
 
 LEAST_VARYING = 0.1
 """If the groups vary inside fewer sets than this share, sets are taken to show one group each, and exchanged whole."""
@@ -34,13 +33,13 @@ MOSTLY = 0.5
 class Exchange:
     """Units carry one label each; units of one block exchange their labels."""
 
-    unit: Codes
+    unit: Ints
     """(n,) the unit of each image: itself, a person seen in several linked sets, or a whole set."""
     labels: NDArray[np.int32]
     """(U,) the label of each unit."""
-    block: Codes
+    block: Ints
     """(U,) the block of each unit."""
-    person: Codes | None = None
+    person: Ints | None = None
     """(U,) units that are the same person in linked sets move together; ``None``: every unit moves on its own."""
     notes: tuple[str, ...] = ()
 
@@ -55,7 +54,7 @@ class Exchange:
         yield from permuted_labels(self.labels, count, rng, None if single else self.block)
 
 
-def keys_of(values: ArrayLike, n: int, name: str) -> Codes:
+def keys_of(values: ArrayLike, n: int, name: str) -> Ints:
     """Names as whole numbers, one for each of ``n`` images.
 
     >>> keys_of(["b", "a", "b"], 3, "sets").tolist()
@@ -64,7 +63,7 @@ def keys_of(values: ArrayLike, n: int, name: str) -> Codes:
     return named_keys(values, n, name)[1]
 
 
-def named_keys(values: ArrayLike, n: int, name: str) -> tuple[NDArray[Any], Codes]:
+def named_keys(values: ArrayLike, n: int, name: str) -> tuple[NDArray[Any], Ints]:
     """:func:`keys_of` with the names that the numbers stand for.
 
     >>> named_keys(["b", "a", "b"], 3, "sets")[0].tolist()
@@ -75,7 +74,7 @@ def named_keys(values: ArrayLike, n: int, name: str) -> tuple[NDArray[Any], Code
     return names, numbers.astype(np.int64)
 
 
-def codes(*keys: NDArray[Any]) -> Codes:
+def codes(*keys: NDArray[Any]) -> Ints:
     """(n,) one whole number for each distinct combination of ``keys``, each (n,).
 
     >>> codes(np.array([0, 0, 1]), np.array([5, 5, 5])).tolist()
@@ -88,7 +87,7 @@ def codes(*keys: NDArray[Any]) -> Codes:
     return joint
 
 
-def commonest(clusters: Codes, values: Codes) -> Codes:
+def commonest(clusters: Ints, values: Ints) -> Ints:
     """(n,) the value that most items of each item's cluster have; of equals the lowest.
 
     >>> commonest(np.array([0, 0, 0, 1, 1]), np.array([7, 5, 7, 9, 8])).tolist()
@@ -135,19 +134,19 @@ def with_partners(groups: Groups, sets: ArrayLike, strata: ArrayLike | None, lin
     return Groups(labels, groups.names, groups.axis)
 
 
-def _n_labels(block: Codes, labels: NDArray[np.int32]) -> Codes:
+def _n_labels(block: Ints, labels: NDArray[np.int32]) -> Ints:
     """(blocks,) how many different labels a block holds."""
     pairs = np.unique(np.stack([block, labels.astype(np.int64)], axis=1), axis=0)
     return np.bincount(pairs[:, 0], minlength=int(block.max(initial=-1)) + 1).astype(np.int64)
 
 
-def in_pools(labels: NDArray[np.int32], pools: Codes) -> Exchange:
+def in_pools(labels: NDArray[np.int32], pools: Ints) -> Exchange:
     """All images of a pool exchange labels: what a model without any structure behind its images would allow."""
     return Exchange(np.arange(len(labels)), labels, pools)
 
 
 def in_sets(
-    labels: NDArray[np.int32], pools: Codes, sets: Codes, strata: Codes | None = None, links: Codes | None = None
+    labels: NDArray[np.int32], pools: Ints, sets: Ints, strata: Ints | None = None, links: Ints | None = None
 ) -> Exchange:
     """Labels move inside each set, among the images that agree on ``strata`` (n,); -1 there keeps an image's label.
 
@@ -175,7 +174,7 @@ def in_sets(
 
 
 def _whole_sets(
-    labels: NDArray[np.int32], pools: Codes, link: Codes, level: Codes, cell: Codes, varied: NDArray[np.bool_]
+    labels: NDArray[np.int32], pools: Ints, link: Ints, level: Ints, cell: Ints, varied: NDArray[np.bool_]
 ) -> Exchange:
     """The units are sets (or linked sets) of one group; images of the few sets that show several move inside them."""
     alone = _one_label(link, labels)[link] & ~varied
@@ -195,7 +194,7 @@ def _whole_sets(
     return Exchange(unit, labels[first], block, None, tuple(notes))
 
 
-def _one_label(block: Codes, labels: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _one_label(block: Ints, labels: NDArray[np.int32]) -> NDArray[np.bool_]:
     """(blocks,) whether all of a block have the same label."""
     lowest = np.full(int(block.max(initial=0)) + 1, np.iinfo(np.int32).max, dtype=np.int32)
     highest = np.full(len(lowest), np.iinfo(np.int32).min, dtype=np.int32)
@@ -204,14 +203,14 @@ def _one_label(block: Codes, labels: NDArray[np.int32]) -> NDArray[np.bool_]:
     return np.asarray(lowest >= highest)
 
 
-def _first(unit: Codes) -> Codes:
+def _first(unit: Ints) -> Ints:
     """(U,) the first image of each unit."""
     first = np.empty(int(unit.max(initial=-1)) + 1, dtype=np.int64)
     first[unit[::-1]] = np.arange(len(unit))[::-1]
     return first
 
 
-def _signature(unit: Codes, place: Codes) -> Codes:
+def _signature(unit: Ints, place: Ints) -> Ints:
     """(U,) one number for each distinct bag of places that a unit's images are seen in: a sum of 64-bit hashes."""
     mixed = place.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -405,7 +404,7 @@ def shuffled_clusters(
         yield shuffled
 
 
-def _home_stratum(labels: NDArray[Any], clusters: NDArray[Any], within: NDArray[Any]) -> Codes:
+def _home_stratum(labels: NDArray[Any], clusters: NDArray[Any], within: NDArray[Any]) -> Ints:
     """(n,) the stratum of each item; of a cluster of one label the stratum of most of its items (of equals the first).
 
     A person seen in several strata must get one label in all of them, or the person's images count as independent.

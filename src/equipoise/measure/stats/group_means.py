@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_vector
+from equipoise.measure.arrays import as_count, as_vector
 from equipoise.measure.groups import Groups
 from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats import summarise

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from equipoise.measure.arrays import Floats, row_blocks
+from equipoise.array_types import Floats
+from equipoise.measure.arrays import row_blocks
 from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 
 Bounds = Callable[[float], Floats]

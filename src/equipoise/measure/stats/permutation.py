@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import Alternative
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.pace import steps
 
-FloatArray = NDArray[np.float64]
 ALTERNATIVES = ("greater", "less", "two-sided")
 
 TIE = 1e-10
@@ -86,7 +86,7 @@ def p_values(
 
 def with_chance(
     estimate: Estimate,
-    draws: FloatArray,
+    draws: Floats,
     *,
     mean: float | None = None,
     ddof: int = 1,
@@ -111,14 +111,14 @@ def with_chance(
 
 
 def permutation_test(
-    statistic: Callable[[NDArray[np.intp]], FloatArray],
+    statistic: Callable[[NDArray[np.intp]], Floats],
     n: int,
     *,
     draws: int = 1000,
     alternative: Alternative = "greater",
     seed: int = 0,
     chunk: int = 1000,
-) -> tuple[float, FloatArray, PValues]:
+) -> tuple[float, Floats, PValues]:
     """Permutation test of ``statistic``.
 
     Args:
@@ -157,9 +157,9 @@ def permutation_test(
 class SignFlip:
     """The null of a mean of differences when each difference may as well have had the other sign."""
 
-    value: FloatArray
-    p_value: FloatArray
-    null_sd: FloatArray
+    value: Floats
+    p_value: Floats
+    null_sd: Floats
     exact: bool
     draws: int
 
@@ -219,7 +219,7 @@ def sign_flip(
     return SignFlip(value.reshape(shape), p_value.reshape(shape), null_sd.reshape(shape), exact, total)
 
 
-def _sign_patterns(n: int, exact: bool, draws: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+def _sign_patterns(n: int, exact: bool, draws: int, rng: np.random.Generator) -> Iterator[Floats]:
     if exact:
         bits = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
         yield np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
@@ -232,7 +232,7 @@ def _sign_patterns(n: int, exact: bool, draws: int, rng: np.random.Generator) ->
         yield np.asarray(1.0 - 2.0 * flips, dtype=np.float64)
 
 
-def _as_extreme(null: FloatArray, value: FloatArray, alternative: str, tolerance: FloatArray) -> NDArray[np.bool_]:
+def _as_extreme(null: Floats, value: Floats, alternative: str, tolerance: Floats) -> NDArray[np.bool_]:
     if alternative == "greater":
         return np.asarray(null >= value - tolerance)
     if alternative == "less":
@@ -240,7 +240,7 @@ def _as_extreme(null: FloatArray, value: FloatArray, alternative: str, tolerance
     return np.asarray(np.abs(null) >= np.abs(value) - tolerance)
 
 
-def holm(p_values: ArrayLike) -> FloatArray:
+def holm(p_values: ArrayLike) -> Floats:
     """Holm's adjusted p-values, in the order given: they bound the chance of one false discovery (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
@@ -252,7 +252,7 @@ def holm(p_values: ArrayLike) -> FloatArray:
     return _in_given_order(np.minimum(1.0, np.maximum.accumulate(scaled)), order)
 
 
-def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
     """Benjamini-Hochberg adjusted p-values, in the order given: they bound the share of false discoveries (1995).
 
     >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(2).tolist()
@@ -264,7 +264,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
     return _in_given_order(np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1]), order)
 
 
-def _checked(p_values: ArrayLike) -> FloatArray:
+def _checked(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1:
         raise InputError(f"p_values has shape {p.shape}; give a flat list of p-values")
@@ -275,7 +275,7 @@ def _checked(p_values: ArrayLike) -> FloatArray:
     return p
 
 
-def _in_given_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
+def _in_given_order(values: Floats, order: NDArray[np.intp]) -> Floats:
     out = np.empty_like(values)
     out[order] = values
     return out

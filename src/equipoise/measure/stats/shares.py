@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_vector
+from equipoise.measure.arrays import as_vector
 from equipoise.measure.metric import Alternative
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise

@@ -9,11 +9,9 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats, Ints
 from equipoise.measure.captions.linear import LinearModel, NgramTable, fit_linear
 from equipoise.models.caption_classifiers import CaptionClassifier, classifier
-
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class CrossFittedClassifier:
 
     @classmethod
     def fitted(
-        cls, tokens: Sequence[Sequence[str]], labels: Labels, images: Sequence[str], *, folds: int, seed: int
+        cls, tokens: Sequence[Sequence[str]], labels: Ints, images: Sequence[str], *, folds: int, seed: int
     ) -> CrossFittedClassifier:
         """Fit on captions (n) of groups ``labels`` (n,); the captions of an image are in one fold."""
         groups = int(labels.max()) + 1
@@ -61,7 +59,7 @@ class CrossFittedReader:
 
     classifier: CaptionClassifier
     tokens: tuple[Sequence[str], ...]
-    labels: Labels
+    labels: Ints
     rank: NDArray[np.intp]
     fold: NDArray[np.intp]
     seed: int
@@ -71,7 +69,7 @@ class CrossFittedReader:
         cls,
         classifier: CaptionClassifier,
         tokens: Sequence[Sequence[str]],
-        labels: Labels,
+        labels: Ints,
         images: Sequence[str],
         *,
         folds: int,
@@ -103,7 +101,7 @@ class CrossFittedReader:
 def cross_fitted(
     name: str,
     tokens: Sequence[Sequence[str]],
-    labels: Labels,
+    labels: Ints,
     images: Sequence[str],
     *,
     folds: int,
@@ -120,7 +118,7 @@ def cross_fitted(
     return CrossFittedReader.fitted(classifier(name, **placed), tokens, labels, images, folds=folds, seed=seed)
 
 
-def _balanced(rows: NDArray[np.intp], rank: NDArray[np.intp], labels: Labels) -> NDArray[np.intp]:
+def _balanced(rows: NDArray[np.intp], rank: NDArray[np.intp], labels: Ints) -> NDArray[np.intp]:
     """Of each group as many of ``rows`` as the smallest has, by the rank of their images."""
     ordered = rows[np.argsort(rank[rows], kind="stable")]
     of_each = [ordered[labels[ordered] == group] for group in range(int(labels.max()) + 1)]

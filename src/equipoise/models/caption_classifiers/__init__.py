@@ -14,12 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Positions
 from equipoise.errors import MissingExtraError, UnknownNameError
 from equipoise.measure.captions.linear import LinearModel, NgramTable, rarity, regress
 from equipoise.models.caption_classifiers.bert import BertClassifier
 from equipoise.models.caption_classifiers.lstm import LstmSettings, lstm_probabilities
-
-Rows = NDArray[np.intp]
 
 __all__ = [
     "CLASSIFIERS",
@@ -38,7 +37,7 @@ class CaptionReader(Protocol):
     """A classifier that has read its captions, and can be trained on any of them and asked about others."""
 
     def probabilities(
-        self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
+        self, train: Positions, labels: NDArray[np.int64], test: Positions, groups: int, seed: int
     ) -> NDArray[np.float64]:
         """(n, groups) for the captions ``test``, trained on the captions ``train`` whose groups are ``labels``."""
         ...
@@ -81,7 +80,7 @@ class _FastReader:
     """Weighted counts by split, for shuffled labels come back to the same splits."""
 
     def probabilities(
-        self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
+        self, train: Positions, labels: NDArray[np.int64], test: Positions, groups: int, seed: int
     ) -> NDArray[np.float64]:
         key = train.tobytes(), test.tobytes()
         if key not in self.weighted:
@@ -114,7 +113,7 @@ class _LstmReader:
     settings: LstmSettings
 
     def probabilities(
-        self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
+        self, train: Positions, labels: NDArray[np.int64], test: Positions, groups: int, seed: int
     ) -> NDArray[np.float64]:
         first, last = ([self.tokens[row] for row in rows] for rows in (train, test))
         return lstm_probabilities(first, labels, last, groups, seed, self.settings)

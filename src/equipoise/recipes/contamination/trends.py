@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
 from equipoise.measure.stats import holm, minimum_detectable_effect
 
-Floats = NDArray[np.float64]
 LEAST_STEPS = 3
 """With fewer steps no test is made."""
 

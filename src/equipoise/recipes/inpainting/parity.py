@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats
 from equipoise.measure.captions.counts import TwoSides, two_sided_estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate

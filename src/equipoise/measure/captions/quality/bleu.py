@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.measure.arrays import Floats
+from equipoise.array_types import Floats
 from equipoise.measure.captions.quality.tokens import MAX_ORDER, Caption, CaptionPairs, pair_captions, positions
 from equipoise.measure.captions.splits import estimates_of_sums
 from equipoise.measure.metric import metric

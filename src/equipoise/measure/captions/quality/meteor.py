@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.measure.arrays import Floats
+from equipoise.array_types import Floats
 from equipoise.measure.captions.quality.tokens import Caption, CaptionPairs, pair_captions
 from equipoise.measure.captions.splits import estimates_of_sums
 from equipoise.measure.metric import metric

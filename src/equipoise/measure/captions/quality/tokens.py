@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Ints
 from equipoise.errors import InputError
 from equipoise.text.english.ptb import ptb_tokens
 
@@ -25,8 +26,6 @@ MAX_ORDER = 4
 
 Caption: TypeAlias = str | Sequence[str]
 """A caption as text, which is cut by the rules of the COCO evaluation, or as tokens, which are taken as they are."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
