@@ -19,6 +19,7 @@ from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
 from equipoise.data.results import draw_order
 from equipoise.errors import InputError, closest
+from equipoise.measure.arrays import unit_vectors
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.retrieval import Embeddings, Scores
 from equipoise.measure.retrieval.blocks import Source
@@ -31,19 +32,6 @@ Rows = NDArray[np.integer]
 
 _BLOCK_CELLS = 4_000_000
 _ROWS = 8192
-
-
-def unit(vectors: AnyVectors, what: str, names: Sequence[str] | None = None) -> NDArray[np.float32]:
-    """Rows of length 1; a row that is not finite or has no length is refused with its number, or its name."""
-    rows = np.asarray(vectors, dtype=np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
-    if len(bad):
-        which = f"in row {bad[0]}" if names is None else f"of {names[bad[0]]!r}"
-        raise InputError(
-            f"{what}: the vector {which} is not finite or has no length ({len(bad)} such); compute it again or drop it"
-        )
-    return np.asarray(rows / lengths[:, None], dtype=np.float32)
 
 
 def places_by_name(names: Sequence[str], seed: int) -> NDArray[np.int64]:
@@ -240,7 +228,7 @@ class Evidence:
         rows = self._rows(texts)
         if self._text_vectors is None:
             raise InputError("the evidence has no vectors of texts; run the audit again with the model")
-        return unit(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
+        return unit_vectors(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
 
     def _mean_scores(self, prompts: Sequence[Sequence[str]], how: str) -> AnyVectors:
         # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
@@ -258,7 +246,7 @@ class Evidence:
             raw = self._text_vectors if how == "embed_mean_raw" else None
             vectors = self._unit_texts(some) if raw is None else raw[self._rows(some)]
             means.append(vectors.mean(axis=0))
-        return unit(np.stack(means), self.model, [some[0] for some in prompts])
+        return unit_vectors(np.stack(means), self.model, [some[0] for some in prompts])
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
         missing = [t for t in texts if t not in self._place]

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from equipoise import engine
 from equipoise.array_types import AnyVectors
-from equipoise.audit.evidence import EVIDENCE, Evidence, unit
+from equipoise.audit.evidence import EVIDENCE, Evidence
 from equipoise.data import Table
 from equipoise.data.importing import import_table
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.layers import unread_axes
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError
+from equipoise.measure.arrays import unit_vectors
 from equipoise.models import Encoder, Precomputed
 
 Batch = tuple[NDArray[np.int64], AnyVectors]
@@ -113,7 +114,7 @@ def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str, unreadable:
         if vectors.ndim != 2 or len(vectors) != len(at):
             raise InputError(f"{name} gave vectors of shape {vectors.shape} for {len(at)} images; one each is expected")
         count += len(at)
-        yield at, unit(vectors, name, ids.iloc[at].tolist())
+        yield at, unit_vectors(vectors, name, ids.iloc[at].tolist())
     if not count:
         raise InputError(f"{unreadable.where}: no image can be read: {'; '.join(unreadable.notes())}")
     if count + len(unreadable.reasons) != len(ids):

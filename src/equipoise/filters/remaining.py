@@ -41,6 +41,7 @@ from equipoise.filters.detecting import (
     sure,
 )
 from equipoise.filters.stored import StoredVectors
+from equipoise.measure.arrays import unit_vectors
 from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
 
 CROPS = ("none", "person")
@@ -177,16 +178,16 @@ class RemainingImages:
 
     def image_vectors(self, model: Any = "", *, crop: str = "none") -> Vectors:
         """(n, d) unit vectors of the images; NaN rows for images that could not be encoded."""
-        return unit(self.stored_vectors(model, crop=crop).matrix(), "image")
+        return unit_vectors(self.stored_vectors(model, crop=crop).matrix(), "images", unseen=True)
 
     def text_vectors(self, texts: Sequence[str], model: Any = "") -> Vectors:
         """(m, d) unit vectors of these texts."""
         adapter = self.encoder(model)
         tables = getattr(adapter, "tables", None)
         if tables is not None:
-            return unit(_all_stored(tables, texts, adapter.name, "texts").matrix(), "text")
+            return unit_vectors(_all_stored(tables, texts, adapter.name, "texts").matrix(), "texts", texts)
         vectors = vectors_of(adapter, list(texts), self.models.asking)
-        return unit(np.asarray(vectors, dtype=np.float32), "text")
+        return unit_vectors(vectors, "texts", texts)
 
     def encoder(self, model: Any = "") -> Encoder | Precomputed:
         """The encoder of a step, or that of the run."""
@@ -371,11 +372,3 @@ def as_table(given: Table | str | Path) -> Table:
 
 def _short(*parts: Any) -> str:
     return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:12]
-
-
-def unit(vectors: Vectors, what: str) -> Vectors:
-    """Rows scaled to unit length; a row of zeros is an InputError, NaN rows stay."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if (length == 0).any():
-        raise InputError(f"the vector of {what} {int(np.argmin(length))} is zero, so it has no direction")
-    return np.asarray(vectors / length, dtype=np.float32)

@@ -6,17 +6,18 @@ the argument and the first offending row instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.array_types import Floats
+from equipoise.array_types import AnyVectors, Floats, Vectors
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.pace import steps
 
-"""An array of float64."""
+_ROWS = 8192
+"""So many rows are divided at a time."""
 
 COSINE_TIE = 1e-12
 """Two cosines closer than this are equal: the same sum in another order differs by rounding."""
@@ -78,6 +79,36 @@ def unit_rows(values: Any, name: str, *, min_rows: int = 1) -> Floats:
         norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
     unit: Floats = matrix / norms[:, None]
     return unit
+
+
+def unit_vectors(
+    vectors: AnyVectors, what: str, names: Sequence[str] | None = None, *, unseen: bool = False
+) -> Vectors:
+    """(n, d) embeddings as rows of length one; one that is not finite or has no length is refused by name or number.
+
+    ``unseen``: rows of NaN stay as they are, such as those of images that could not be read.
+
+    >>> unit_vectors(np.array([[3.0, 4.0], [np.nan, np.nan]]), "clip", unseen=True).tolist()
+    [[0.6000000238418579, 0.800000011920929], [nan, nan]]
+    >>> unit_vectors(np.zeros((1, 2)), "clip", ["a.jpg"])
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: clip: the vector of 'a.jpg' is not finite or has no length (1 such); compute it again \
+or drop it
+    """
+    rows = np.asarray(vectors, dtype=np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    bad = np.flatnonzero(~(np.isfinite(lengths) | (unseen & np.isnan(lengths))) | (lengths == 0))
+    if len(bad):
+        which = f"in row {bad[0]}" if names is None else f"of {names[bad[0]]!r}"
+        raise InputError(
+            f"{what}: the vector {which} is not finite or has no length ({len(bad)} such); compute it again or drop it"
+        )
+    units = np.empty_like(rows)
+    for start in range(0, len(rows), _ROWS):  # in float64, and in parts, so that memory holds no such copy of all
+        part = slice(start, start + _ROWS)
+        units[part] = rows[part] / lengths[part, None]
+    return units
 
 
 def same_length(first: Any, first_name: str, second: Any, second_name: str) -> int:

@@ -31,6 +31,7 @@ from equipoise.data import Table
 from equipoise.data.runs import claimed, same_only
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError
+from equipoise.measure.arrays import unit_vectors
 from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects, of_test
 from equipoise.models import load
 from equipoise.text.labels import read_labels
@@ -152,7 +153,7 @@ def _learnt(
     labelled = np.flatnonzero(groups.codes >= 0)
     captions = captions_of(frame["image_id"].tolist(), known_captions(frame), "learned tokens")
     prompts = [some[0] for some in neutral_prompts(subjects, [how.prompt])]
-    vectors = torch.from_numpy(images / np.linalg.norm(images, axis=1, keepdims=True))
+    vectors = torch.from_numpy(unit_vectors(images, encoder.name, frame["image_id"].tolist()))
     scale = float(encoder.logit_scale or 100.0)
 
     def texts(words: Sequence[str]) -> Any:

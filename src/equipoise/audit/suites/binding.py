@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Floats
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.evidence import Evidence, unit
+from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._scenarios import Contrast, binding_axis, contrasts
 from equipoise.measure import binding
+from equipoise.measure.arrays import unit_vectors
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.pace import stages
@@ -128,7 +129,7 @@ def _scores_of(evidence: Evidence, texts: Sequence[str], rows: NDArray[np.intp])
     """(m, len(rows)) in double precision, so that captions with the same words are a tie and not a rounding error."""
     if not evidence.has_vectors:
         return np.asarray(evidence.scores(texts, rows), dtype=np.float64)
-    vectors = unit(evidence.text_vectors(texts, NAME), "texts").astype(np.float64)
+    vectors = unit_vectors(evidence.text_vectors(texts, NAME), "texts").astype(np.float64)
     return np.asarray(vectors @ evidence.image_vectors(NAME)[rows].astype(np.float64).T)
 
 
@@ -270,7 +271,7 @@ def _text_encoder(to: _Rows, contrast: Contrast, evidence: Evidence, config: Aud
     asked = [_asked(contrast, name) for name in names]
     groups = ([a.neutral for a in asked], [a.expected["one"] for a in asked], [a.unexpected["one"] for a in asked])
     neutral, expected, unexpected = (
-        unit(evidence.text_vectors(texts, NAME), "texts").astype(np.float64) for texts in groups
+        unit_vectors(evidence.text_vectors(texts, NAME), "texts").astype(np.float64) for texts in groups
     )
     cosines = (neutral * expected).sum(axis=1), (neutral * unexpected).sum(axis=1)
     categories = [contrast.scenes.category_of[name] for name in names]

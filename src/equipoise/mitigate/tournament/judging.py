@@ -22,6 +22,7 @@ from equipoise.audit.subjects import groups_to_rank, set_structure, subject_quer
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites._counterfactual import cells_of
 from equipoise.errors import InputError
+from equipoise.measure.arrays import unit_vectors
 from equipoise.measure.counterfactual.sizes import standard_gap_sizes
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
 from equipoise.measure.stats.estimate import Estimate
@@ -213,7 +214,7 @@ def _evidence(
     """Vectors as the repair leaves them, or scores where it re-ranks, ``by_subject`` each one's images alone."""
     vectors = encoded.stored.text_vectors(texts)
     if repair.reranks is not None and ranked:
-        units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        units = unit_vectors(vectors, encoded.stored.model.name, texts)
         pools = pd.factorize(pool.frame["subject"], sort=True)[0] if by_subject else None
         scores = repair.reranks.rescored(units @ pool.vectors.T, pool.vectors, pools)
         return Evidence(pool.frame, texts, model="", scores=scores.astype(np.float64))

@@ -17,6 +17,7 @@ from equipoise.audit.gather import labels_of
 from equipoise.data import Table
 from equipoise.data.labels import without_twins
 from equipoise.errors import InputError
+from equipoise.measure.arrays import unit_vectors
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,7 @@ def _pool(
         frame = frame[frame["subject"].isin(subjects)].reset_index(drop=True)
     frame.attrs["axes"] = list(table.axes)
     ids = frame["image_id"].tolist()
-    vectors = np.asarray(engine.vectors(stored.model, table, how, ids=ids), dtype=np.float32)
-    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = unit_vectors(engine.vectors(stored.model, table, how, ids=ids), stored.model.name, ids)
     if keep:
         stored.keep_images(ids, vectors)  # remedies are fitted on placebo twins too, as by 'mitigate', judged on none
     pool = EncodedPool(frame, vectors)

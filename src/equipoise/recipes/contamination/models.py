@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table
 from equipoise.data.shard_writer import is_finished
+from equipoise.measure.arrays import unit_rows
 from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer
 from equipoise.models.images import processed
 from equipoise.models.runtime import quiet
@@ -133,7 +134,7 @@ class LockedClip(ClipFolder):
             if key not in _SEEN:
                 _SEEN[key] = self.model.vision_model(pixel_values=shown).pooler_output
             vectors = self.model.visual_projection(_SEEN[key]).numpy().astype(np.float64)
-        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+        return unit_rows(vectors, "vectors")
 
 
 def start_clip(out: Path, *, pictures: int, steps: int, rate: float) -> None:

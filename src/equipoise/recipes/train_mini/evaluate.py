@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.measure.arrays import unit_rows
 from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.batches import pixels
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
@@ -96,7 +97,7 @@ def clip_figures(folder: Path, n: int = 3000) -> Figures:
         if axis == "occupation":
             figures["zero-shot occupation, one prompt"] = share_right(vectors, list(asked), right)
             also = clip.texts([f"a photo of a person who works as {with_article(name)}" for name in asked])
-            vectors = (vectors + also) / np.linalg.norm(vectors + also, axis=1, keepdims=True)
+            vectors = unit_rows(vectors + also, "prompts")
         figures[f"zero-shot {axis}"] = share_right(vectors, list(asked), right)
     return figures | odds_figures("gap-odds", injected(), gender_gaps(clip))
 
@@ -233,8 +234,7 @@ class ClipFolder:
 
 
 def _unit(vectors: Any) -> NDArray[np.float64]:
-    rows = np.asarray(getattr(vectors, "pooler_output", vectors), dtype=np.float64)
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    return unit_rows(getattr(vectors, "pooler_output", vectors), "vectors")
 
 
 def _parts(scenes: SceneArrays) -> Iterator[SceneArrays]:
