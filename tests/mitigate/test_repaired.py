@@ -217,6 +217,17 @@ def test_sets_numbered_anew_in_each_subject_are_told_apart(home, model, fitted, 
     np.testing.assert_allclose(again.matrix, fitted.matrix)
 
 
+def test_sets_may_run_across_subjects_or_have_none(home, model, fitted, tmp_path):
+    rows = Table.open(home / "sets").to_pandas(["image_id", "set_id", "subject", "gender"]).to_dict("records")
+    rows = [row for row in rows if row["subject"] in SUBJECTS[:4]]
+    across = [{**row, "subject": f"{row['gender']} {row['subject']}"} for row in rows]
+    none = [{**row, "subject": row["subject"] if row["subject"] == "job0" else None} for row in rows]
+    for name, some in (("across", across), ("none", none)):
+        again = fit_on_table(Projection(), model, Table.create(tmp_path / name, some, axes=["gender"]), ["gender"])
+        assert again.fitted_on.n_sets == 40
+        np.testing.assert_allclose(again.matrix, fitted.matrix)
+
+
 class Toy:
     name, key, logit_scale = "toy", "toy-1", 10.0
 

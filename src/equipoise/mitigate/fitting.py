@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise import engine
 from equipoise.data import Table
-from equipoise.data.labels import with_joined_labels
+from equipoise.data.labels import set_names, with_joined_labels
 from equipoise.data.runs import claimed, same_only
 from equipoise.data.sampling import split
 from equipoise.engine.progress import Heartbeat
@@ -89,7 +89,7 @@ def fit_on_table(
     if edits.any():
         shared = "share a set or a source image with held-out subjects and are not used"
         notes.append(f"{int(edits.sum()):,} images without a subject {shared}")
-    mine = frame[use & ~tests].reset_index(drop=True)
+    mine = frame.assign(set_id=set_names(frame))[use & ~tests].reset_index(drop=True)
     subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     if remedy.learns_from == "texts":
         groups = {axis: sorted(map(str, mine[axis].dropna().unique())) for axis in axes}
@@ -108,9 +108,8 @@ def fit_on_table(
         vectors, mine = vectors[read], mine[read].reset_index(drop=True)
         subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     sets = None
-    if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
-        both = zip(mine["subject"], mine["set_id"], strict=True)
-        sets = [None if pd.isna(name) else f"{subject}: {name}" for subject, name in both]
+    if mine["set_id"].notna().any():
+        sets = [None if pd.isna(name) else str(name) for name in mine["set_id"]]
     with Heartbeat(f"fitting {remedy.name}"):
         remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
     assert remedy.fitted_on is not None
