@@ -10,6 +10,7 @@ replies), and what is asked of it. Answers are short texts, so that they can sta
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -97,10 +98,17 @@ class Question(Settings):
         return (*own, self.unsure) if self.unsure else own
 
     def accepted(self, answer: str | None) -> bool | None:
-        """Whether the answer lets the item stay; ``None`` where it says nothing about that."""
-        if answer is None or answer == self.unsure or not self.accept:
+        """Whether the answer, as it is stored, lets the item stay; ``None`` where it says nothing about that.
+
+        >>> Question("fault", "?", kind="several", answers=["none", "face"], accept=["none"]).accepted('["none"]')
+        True
+        """
+        if answer is None or not self.accept:
             return None
-        return answer in self.accept
+        ticked = json.loads(answer) if self.kind == "several" else [answer]
+        if not ticked or self.unsure in ticked:
+            return None
+        return set(ticked) <= set(self.accept)
 
     def fits(self, answer: object) -> bool:
         """Whether this is an answer to the question, as it is sent and stored.
