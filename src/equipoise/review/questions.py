@@ -158,6 +158,10 @@ class Questionnaire(Settings):
         names = [q.name for q in self.questions]
         if len(set(names)) != len(names):
             raise InputError(f"two questions are called {next(n for n in names if names.count(n) > 1)!r}")
+        axes = [q.axis for q in self.questions if q.axis]
+        if len(set(axes)) != len(axes):
+            twice = next(axis for axis in axes if axes.count(axis) > 1)
+            raise InputError(f"two questions are about the axis {twice!r}; take axis out of all but one of them")
         if (self.about == "replies") != (len(self.texts) == 2):
             raise InputError('items about "replies" name the two columns of text in texts, and no others do')
 
