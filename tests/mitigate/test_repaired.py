@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from equipoise import audit
@@ -317,6 +318,19 @@ def test_who_was_seen_is_told(home, fitted):
     layer = home / "apart2"
     held_out_layer(table, SUBJECTS[4:], layer)
     assert seen_subjects(fitted, Table.open(home / "sets", layers=[layer])) == []
+
+
+def test_only_what_a_remedy_may_have_seen_is_said_to_be_fitted_on(tmp_path):
+    rows = [{"image_id": name, "subject": name[0], "gender": "female"} for name in ("a1", "b1", "b2", "b3", "c1")]
+    rows[2]["split"], rows[4]["subject"] = "test", None
+    table = Table.create(tmp_path / "t", rows, axes=["gender"])
+    sharp = pd.DataFrame({"image_id": [row["image_id"] for row in rows], "keep": [True, True, True, False, True]})
+    table = table.add_layer("sharp", sharp, columns=["keep"])
+    apart = held_out_layer(table, ["a"], tmp_path / "apart")
+    for layers, reason in ((["sharp", apart], "sharp"), ([apart], "apart")):
+        told = Table.open(table.path, layers=layers).to_pandas(["keep", "dropped_by"])
+        assert told["keep"].tolist() == [True, False, False, False, False]
+        assert told["dropped_by"].tolist()[1:] == ["fitted_on", "apart", reason, "apart"]
 
 
 @pytest.mark.slow
