@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from equipoise import audit
@@ -217,6 +218,17 @@ def test_sets_numbered_anew_in_each_subject_are_told_apart(home, model, fitted, 
     np.testing.assert_allclose(again.matrix, fitted.matrix)
 
 
+def test_sets_may_run_across_subjects_or_have_none(home, model, fitted, tmp_path):
+    rows = Table.open(home / "sets").to_pandas(["image_id", "set_id", "subject", "gender"]).to_dict("records")
+    rows = [row for row in rows if row["subject"] in SUBJECTS[:4]]
+    across = [{**row, "subject": f"{row['gender']} {row['subject']}"} for row in rows]
+    none = [{**row, "subject": row["subject"] if row["subject"] == "job0" else None} for row in rows]
+    for name, some in (("across", across), ("none", none)):
+        again = fit_on_table(Projection(), model, Table.create(tmp_path / name, some, axes=["gender"]), ["gender"])
+        assert again.fitted_on.n_sets == 40
+        np.testing.assert_allclose(again.matrix, fitted.matrix)
+
+
 class Toy:
     name, key, logit_scale = "toy", "toy-1", 10.0
 
@@ -306,6 +318,19 @@ def test_who_was_seen_is_told(home, fitted):
     layer = home / "apart2"
     held_out_layer(table, SUBJECTS[4:], layer)
     assert seen_subjects(fitted, Table.open(home / "sets", layers=[layer])) == []
+
+
+def test_only_what_a_remedy_may_have_seen_is_said_to_be_fitted_on(tmp_path):
+    rows = [{"image_id": name, "subject": name[0], "gender": "female"} for name in ("a1", "b1", "b2", "b3", "c1")]
+    rows[2]["split"], rows[4]["subject"] = "test", None
+    table = Table.create(tmp_path / "t", rows, axes=["gender"])
+    sharp = pd.DataFrame({"image_id": [row["image_id"] for row in rows], "keep": [True, True, True, False, True]})
+    table = table.add_layer("sharp", sharp, columns=["keep"])
+    apart = held_out_layer(table, ["a"], tmp_path / "apart")
+    for layers, reason in ((["sharp", apart], "sharp"), ([apart], "apart")):
+        told = Table.open(table.path, layers=layers).to_pandas(["keep", "dropped_by"])
+        assert told["keep"].tolist() == [True, False, False, False, False]
+        assert told["dropped_by"].tolist()[1:] == ["fitted_on", "apart", reason, "apart"]
 
 
 @pytest.mark.slow

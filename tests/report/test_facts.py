@@ -12,10 +12,12 @@ import pytest
 import equipoise
 from equipoise.cli.report import tell_results
 from equipoise.data.results import read_results
+from equipoise.errors import InputError
 from equipoise.measure.notes import SENTENCES, codes_of, note, pair_keys, pair_of
 from equipoise.measure.stats.estimate import FACT_COLUMNS, Estimate
+from equipoise.report import verdict_of
 from equipoise.report.page.method import dropped
-from equipoise.report.sources import compared_models, read_given
+from equipoise.report.sources import compared_models, read_given, with_names
 from equipoise.report.verdict.sizes import sides
 
 
@@ -56,6 +58,18 @@ def test_notes_that_differ_in_k_alone_are_one_sentence_on_page_and_terminal(resu
     assert dropped(replace(given, sources=[source]))[-7:] == joined
     tell_results(SimpleNamespace(notes=notes, folder=None), page=False)
     assert capsys.readouterr().err.splitlines() == [f"note: {note}" for note in joined]
+
+
+def test_one_folder_needs_no_list_and_results_may_be_given_as_their_file(results_folder):
+    one, two = (results_folder([estimate().row(metric="ndkl", axis="gender")], name) for name in "ab")
+    assert len(read_given(str(one)).series) == len(read_given(one).series) == 1
+    file = one / "results.parquet"
+    assert [series.label for series in read_given({"chosen": file}).series] == ["chosen"]
+    verdict_of({"chosen": file}, before_after=[one, str(two / "results.parquet")], naive=str(one))
+    assert with_names([(file, ""), (two, "x")]) == {"a": file, "x": two}
+    for single in (one, str(one)):
+        with pytest.raises(InputError, match="before_after names too few folders"):
+            verdict_of(one, before_after=single)
 
 
 def test_a_group_may_have_a_dash_in_its_name():

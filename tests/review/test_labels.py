@@ -209,6 +209,21 @@ def test_majorities_and_the_axis_that_people_see(answered, table):
     assert view.axes == ("gender",)
 
 
+def test_what_is_said_of_a_whole_set_is_no_group_of_its_images(table, review_of):
+    whole = Question("gender", "Who is shown?", answers=("female", "male"), axis="gender")
+    each = Question("age", "How old?", answers=("young", "old"), axis="age", each=True)
+    store = review_of(table, Questionnaire(about="set", questions=(whole,)), shared=1.0)
+    with pytest.raises(InputError, match="answered 'gender' of each set as a whole, which gives no image a group"):
+        people_layer(store, table)
+    store = review_of(table, Questionnaire(about="set", questions=(whole, each)), "both", shared=1.0)
+    store.add("ana")
+    item, pictures = next(iter(store.rows("SELECT id, pictures FROM items WHERE name = 'set-0'")))
+    answers = {("gender", 0): "male", **{("age", picture): "old" for picture in json.loads(pictures)}}
+    assert store.record("ana", item, answers)
+    view = people_layer(store, table)
+    assert view.to_pandas(["gender", "age"])[:2].values.tolist() == [["female", "old"], ["male", "old"]]
+
+
 def test_the_summary_by_hand(answered):
     summary = summary_of(answered)
     ana, ben, cem = summary.people

@@ -58,6 +58,14 @@ def test_a_file_of_ones_own(tmp_path):
     assert questionnaire_of(sheet.plain()) == sheet  # as the review keeps it
 
 
+def test_several_answers_are_accepted_if_each_of_them_is():
+    told = {"kind": "several", "answers": ["none", "tiny", "face"], "unsure": "unsure", "accept": ["none", "tiny"]}
+    ask = Question("fault", "What is wrong?", **told)
+    assert ask.accepted('["none"]') is ask.accepted('["none", "tiny"]') is True
+    assert ask.accepted('["tiny", "face"]') is False
+    assert ask.accepted('["tiny", "unsure"]') is ask.accepted("[]") is None
+
+
 @pytest.mark.parametrize(
     ("told", "why"),
     [
@@ -73,6 +81,10 @@ def test_a_file_of_ones_own(tmp_path):
         ({"about": "replies", "question": [{"name": "q", "text": "?", "answers": ["a"]}]}, "two columns of text"),
         ({"question": [{"name": "q", "text": "?", "answers": ["a"]}] * 2}, "two questions are called 'q'"),
         ({"question": "what?"}, "write each question"),
+        (
+            {"question": [{"name": name, "text": "?", "answers": ["a"], "axis": "age"} for name in "pq"]},
+            "two questions are about the axis 'age'",
+        ),
         ({"titel": "T"}, "did you mean 'title'"),
     ],
 )

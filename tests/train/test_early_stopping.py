@@ -71,6 +71,31 @@ def test_a_stopped_run_ends_with_the_same_buffers(tmp_path, stop_at):
     assert same(*(load_file(tmp_path / name / CHECKPOINT) for name in ("straight", "stopped")))
 
 
+@pytest.mark.parametrize(("stop_at", "steps"), [(0, 0), (11, 10), (None, 10)])
+def test_a_run_stops_where_it_is_told_and_no_later_than_its_schedule(tmp_path, stop_at, steps):
+    assert len(run(Net(), loss, SCHEDULE, tmp_path, None, stop_at=stop_at).losses) == steps
+
+
+def test_threads_are_given_back_when_training_ends_or_fails(tmp_path):
+    seen, threads = set(), torch.get_num_threads()
+
+    def failing(model, step):
+        seen.add(torch.get_num_threads())
+        if step == 1:
+            raise ZeroDivisionError
+        return loss(model, step)
+
+    torch.set_num_threads(3)
+    try:
+        run(Net(), loss, SCHEDULE, tmp_path / "ends", None)
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ZeroDivisionError):
+            run(Net(), failing, SCHEDULE, tmp_path / "fails", None)
+        assert (torch.get_num_threads(), seen) == (3, {1})
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_a_checkpoint_without_the_best_buffers_goes_on(tmp_path):
     trained(tmp_path, stop_at=3)
     path = tmp_path / CHECKPOINT

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise import engine
 from equipoise.data import Table
-from equipoise.data.labels import with_joined_labels
+from equipoise.data.labels import set_names, with_joined_labels
 from equipoise.data.runs import claimed, same_only
 from equipoise.data.sampling import split
 from equipoise.engine.progress import Heartbeat
@@ -89,7 +89,7 @@ def fit_on_table(
     if edits.any():
         shared = "share a set or a source image with held-out subjects and are not used"
         notes.append(f"{int(edits.sum()):,} images without a subject {shared}")
-    mine = frame[use & ~tests].reset_index(drop=True)
+    mine = frame.assign(set_id=set_names(frame))[use & ~tests].reset_index(drop=True)
     subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     if remedy.learns_from == "texts":
         groups = {axis: sorted(map(str, mine[axis].dropna().unique())) for axis in axes}
@@ -108,9 +108,8 @@ def fit_on_table(
         vectors, mine = vectors[read], mine[read].reset_index(drop=True)
         subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     sets = None
-    if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
-        both = zip(mine["subject"], mine["set_id"], strict=True)
-        sets = [None if pd.isna(name) else f"{subject}: {name}" for subject, name in both]
+    if mine["set_id"].notna().any():
+        sets = [None if pd.isna(name) else str(name) for name in mine["set_id"]]
     with Heartbeat(f"fitting {remedy.name}"):
         remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
     assert remedy.fitted_on is not None
@@ -215,6 +214,9 @@ def fit_into_folder(
 def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:
     """A layer that keeps the images of ``held_out`` subjects alone: audit with it, and the remedy is judged fairly.
 
+    ``dropped_by`` says ``fitted_on`` of images of the other subjects, but not of those that no remedy learns from: what
+    a filter dropped, and the split test. It says nothing of images without a subject, which some remedies learn from.
+
     Args:
         table: the table that the remedy was fitted on; what its filters dropped stays dropped.
         held_out: the subjects that the remedy has not seen.
@@ -223,12 +225,14 @@ def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) ->
     Returns:
         The layer's folder, as a path.
     """
-    frame = table.to_pandas(["image_id", "subject"])
+    frame = table.to_pandas(["image_id", "subject", "split"])
     keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
+    seen = ~keep & frame["subject"].notna().to_numpy(dtype=bool) & ~of_test(frame)
     if "keep" in table.columns:
         kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
-        keep = keep & frame["image_id"].isin(kept).to_numpy(dtype=bool)
-    reasons = pd.Series([None if stays else "fitted_on" for stays in keep], dtype=object)
+        there = frame["image_id"].isin(kept).to_numpy(dtype=bool)
+        keep, seen = keep & there, seen & there
+    reasons = pd.Series(["fitted_on" if learnt else None for learnt in seen], dtype=object)
     rows = pd.DataFrame({"image_id": frame["image_id"], "keep": keep, "dropped_by": reasons})
     config = {"held_out": sorted(held_out)}
     columns = {"keep": "bool", "dropped_by": "string"}

@@ -111,14 +111,22 @@ class Given:
                 self.tables.append(table)
 
 
-def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Given:
-    """Read every folder; a mapping gives each result folder the name that the page shows.
+def folder_of(path: str | Path) -> Path:
+    """The folder of results that are given as their file; any other path as it is."""
+    given = Path(path)
+    return given.parent if given.name == RESULTS and given.is_file() else given
+
+
+def read_given(folders: str | Path | Sequence[str | Path] | Mapping[str, str | Path]) -> Given:
+    """Read every folder, or the one; a mapping gives each result folder the name that the page shows.
 
     A folder without results, or with damaged ones, is refused in one sentence. What else is missing or damaged in a
     result folder is told in ``problems``, and the page does without it.
     """
+    if isinstance(folders, str | Path):
+        folders = [folders]
     named = dict(folders) if isinstance(folders, Mapping) else {}
-    paths = [Path(p) for p in (named.values() if named else folders)]
+    paths = [folder_of(p) for p in (named.values() if named else folders)]
     if not paths:
         raise InputError("a report needs at least one folder with results; give the folder of an audit")
     given = Given()
@@ -127,7 +135,7 @@ def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Give
     if not given.sources:
         shown = ", ".join(map(str, paths))
         raise InputError(f"{shown}: no results here ({RESULTS} is missing); give the folder of a finished audit")
-    names = {Path(path): label for label, path in named.items()}
+    names = {folder_of(path): label for label, path in named.items()}
     given.series = _series(given.sources, names)
     return given
 
@@ -140,12 +148,12 @@ def with_names(given: Sequence[tuple[str | Path, str]]) -> dict[str, str | Path]
     """
     names: dict[Path, str] = {}
     for path, name in sorted(given, key=lambda pair: not pair[1]):  # those that were named choose first
-        home = Path(path).resolve()
+        home = folder_of(path).resolve()
         if name and (home in names or name in names.values()):
             raise InputError(f"{name}={path}: this name or folder is given twice; give each folder one name of its own")
-        own = (Path(path).name + ("" if n == 1 else f" {n}") for n in itertools.count(1))
+        own = (folder_of(path).name + ("" if n == 1 else f" {n}") for n in itertools.count(1))
         names.setdefault(home, name or next(free for free in own if free not in names.values()))
-    return {names[Path(path).resolve()]: path for path, _ in given}
+    return {names[folder_of(path).resolve()]: path for path, _ in given}
 
 
 def plain_name(model: str) -> str:
@@ -165,9 +173,7 @@ def _take(path: Path, given: Given) -> None:
         if path.name == FUNNEL:
             given.funnels.append(path)
             return
-        if path.name != RESULTS:
-            raise InputError(f"{path}: is a file; give the folder that holds {RESULTS}")
-        path = path.parent
+        raise InputError(f"{path}: is a file; give the folder that holds {RESULTS}")
     known = {name for name in (RESULTS, TABLE, FUNNEL) if (path / name).is_file()}
     if not known:
         raise InputError(f"{path}: no results here ({RESULTS} is missing); give the folder of a finished audit")

@@ -19,7 +19,7 @@ from equipoise.errors import InputError, system_sentence
 from equipoise.formatting import csv_text, one_line
 from equipoise.report.cards import cards
 from equipoise.report.page.contents import PageContents, gather
-from equipoise.report.sources import Given, Series, read_given, with_names
+from equipoise.report.sources import Given, Series, folder_of, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import is_stated, read_truth
 from equipoise.report.verdict.judging import BiasVerdict
@@ -39,7 +39,7 @@ def write(
     title: str | None = None,
     truth: str | Path | pd.DataFrame | None = None,
     before_after: Sequence[str | Path] | None = None,
-    naive: Folders = (),
+    naive: str | Path | Folders = (),
     tables: Sequence[str | Path] = (),
 ) -> Path:
     """Write a page from result folders.
@@ -59,8 +59,8 @@ def write(
             ``world:PRESET``, what was put into a world; the page says which of the two it is.
         before_after: folders, of these or others: the audit before a remedy, the audit after it, and those after
             further remedies, to be shown beside it.
-        naive: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
-            gives the names of the models, as in ``folders``.
+        naive: one or more folders of audits on a natural pool, shown as what they would have said without a chance
+            level; a mapping gives the names of the models, as in ``folders``.
         tables: the tables that were audited, where they lie elsewhere by now; any other is refused.
 
     Returns:
@@ -103,7 +103,7 @@ def verdict_of(
     *,
     truth: str | Path | pd.DataFrame | None = None,
     before_after: Sequence[str | Path] | None = None,
-    naive: Folders = (),
+    naive: str | Path | Folders = (),
 ) -> BiasVerdict:
     """The verdict that :func:`write` puts on the page, for a terminal; nothing is written.
 
@@ -111,7 +111,7 @@ def verdict_of(
         folders: result folders and others, or a mapping from the name to show to the folder, as in :func:`write`.
         truth: a table, a CSV file or ``world:PRESET``, as in :func:`write`.
         before_after: folders of the audits before a remedy, after it, and after further ones.
-        naive: folders of audits on a natural pool, or a mapping from the names of the models.
+        naive: one or more folders of audits on a natural pool, or a mapping from the names of the models.
 
     Returns:
         The verdict, whose ``text`` is its paragraph.
@@ -126,10 +126,14 @@ def _gathered(
     title: str | None = None,
     truth: str | Path | pd.DataFrame | None = None,
     before_after: Sequence[str | Path] | None = None,
-    naive: Folders = (),
+    naive: str | Path | Folders = (),
     tables: Sequence[str | Path] = (),
     verdict_alone: bool = False,
 ) -> tuple[Given, PageContents]:
+    if before_after is not None and (isinstance(before_after, str | Path) or len(before_after) < 2):
+        raise InputError(
+            "before_after names too few folders; give two or more: before, after one remedy, after another"
+        )
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
     given.add_tables(tables)
@@ -189,21 +193,17 @@ def _with_pair(folders: str | Path | Folders, pair: Sequence[str | Path] | None)
     if isinstance(folders, (str, Path)):
         folders = [folders]
     if isinstance(folders, Mapping):
-        there = {Path(path).resolve() for path in folders.values()}
-        more = [path for path in pair or () if Path(path).resolve() not in there]
+        there = {folder_of(path).resolve() for path in folders.values()}
+        more = [path for path in pair or () if folder_of(path).resolve() not in there]
         return with_names([*((path, label) for label, path in folders.items()), *((path, "") for path in more)])
-    every = {Path(path).resolve(): path for path in [*folders, *(pair or ())]}
+    every = {folder_of(path).resolve(): path for path in [*folders, *(pair or ())]}
     return list(every.values())
 
 
 def _pair(given: Given, pair: Sequence[str | Path]) -> tuple[Series, ...]:
-    if isinstance(pair, str | Path) or len(pair) < 2:
-        raise InputError(
-            "before_after names too few folders; give two or more: before, after one remedy, after another"
-        )
     chosen = []
     for path in pair:
-        mine = [series for series in given.series if series.source.path.resolve() == Path(path).resolve()]
+        mine = [series for series in given.series if series.source.path.resolve() == folder_of(path).resolve()]
         if not mine:
             raise InputError(f"{path}: no results here; before and after are two result folders")
         chosen.append(mine[0])

@@ -265,10 +265,11 @@ def _stays(store: ReviewStore, asked: Question, by: str) -> pd.Series[Any]:
 
 
 def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str | Path | None = None) -> Table:
-    """Write a layer of what people perceive: each axis that a question asks about.
+    """Write a layer of what people perceive: each axis that a question about an image asks about.
 
     Where most people agree, the axis and ``label_source`` (``annotator``) are replaced; where they are unsure or split,
-    or nobody has looked, the table keeps what it says. Each axis is decided by itself.
+    or nobody has looked, the table keeps what it says. Each axis is decided by itself. A question about a whole set or
+    source gives none of its images a group and is left out; where there is no other, it is refused.
 
     Args:
         store: the review.
@@ -281,7 +282,13 @@ def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str 
     """
     sheet = sheet_of(store)
     labels = labels_frame(store)
-    asked = [q for q in sheet.questions if q.axis and q.kind in ("choice", "swatches")]
+    every = [q for q in sheet.questions if q.axis and q.kind in ("choice", "swatches")]
+    asked = [q for q in every if not sheet.of_several(q)]
+    if every and not asked:
+        raise InputError(
+            f"people answered {every[0].name!r} of each {sheet.about} as a whole, which gives no image a group; add "
+            "each = true to the question and ask again"
+        )
     if not asked:
         raise InputError('no question asks about an axis; add axis = "..." to one of them')
     columns = {}

@@ -10,6 +10,7 @@ replies), and what is asked of it. Answers are short texts, so that they can sta
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -97,10 +98,17 @@ class Question(Settings):
         return (*own, self.unsure) if self.unsure else own
 
     def accepted(self, answer: str | None) -> bool | None:
-        """Whether the answer lets the item stay; ``None`` where it says nothing about that."""
-        if answer is None or answer == self.unsure or not self.accept:
+        """Whether the answer, as it is stored, lets the item stay; ``None`` where it says nothing about that.
+
+        >>> Question("fault", "?", kind="several", answers=["none", "face"], accept=["none"]).accepted('["none"]')
+        True
+        """
+        if answer is None or not self.accept:
             return None
-        return answer in self.accept
+        ticked = json.loads(answer) if self.kind == "several" else [answer]
+        if not ticked or self.unsure in ticked:
+            return None
+        return set(ticked) <= set(self.accept)
 
     def fits(self, answer: object) -> bool:
         """Whether this is an answer to the question, as it is sent and stored.
@@ -150,6 +158,10 @@ class Questionnaire(Settings):
         names = [q.name for q in self.questions]
         if len(set(names)) != len(names):
             raise InputError(f"two questions are called {next(n for n in names if names.count(n) > 1)!r}")
+        axes = [q.axis for q in self.questions if q.axis]
+        if len(set(axes)) != len(axes):
+            twice = next(axis for axis in axes if axes.count(axis) > 1)
+            raise InputError(f"two questions are about the axis {twice!r}; take axis out of all but one of them")
         if (self.about == "replies") != (len(self.texts) == 2):
             raise InputError('items about "replies" name the two columns of text in texts, and no others do')
 

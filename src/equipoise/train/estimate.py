@@ -10,7 +10,7 @@ from typing import Any
 
 from equipoise.engine.progress import duration
 from equipoise.train.fitting import Training
-from equipoise.train.loop import in_half, optimiser_of
+from equipoise.train.loop import in_half, one_thread, optimiser_of
 from equipoise.train.parameters import count
 
 _STEPS = 3
@@ -58,24 +58,23 @@ def estimated(training: Training) -> Estimated:
     where = training.processes
     parameters = [p for p in training.model.parameters() if p.requires_grad]
     schedule = training.settings.schedule(training.steps)
-    if where.device.type == "cpu":
-        torch.set_num_threads(1)  # as in the training itself
-    half = in_half(schedule, where)
-    optimiser = optimiser_of(parameters, schedule)
-    training.model.train()
-    seconds = []
-    for step in range(1 + _STEPS):  # the first pays for what is made only once
-        began = time.perf_counter()
-        inputs = training.inputs_at(step)
-        optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(where.device.type, torch.bfloat16, enabled=half):
-            loss = training.loss(training.model, inputs)
-        loss.backward()
-        where.add_up_gradients(parameters)
-        optimiser.step()
-        if where.device.type == "cuda":
-            torch.cuda.synchronize(where.device)
-        seconds.append(time.perf_counter() - began)
+    with one_thread(where):  # as in the training itself
+        half = in_half(schedule, where)
+        optimiser = optimiser_of(parameters, schedule)
+        training.model.train()
+        seconds = []
+        for step in range(1 + _STEPS):  # the first pays for what is made only once
+            began = time.perf_counter()
+            inputs = training.inputs_at(step)
+            optimiser.zero_grad(set_to_none=True)
+            with torch.autocast(where.device.type, torch.bfloat16, enabled=half):
+                loss = training.loss(training.model, inputs)
+            loss.backward()
+            where.add_up_gradients(parameters)
+            optimiser.step()
+            if where.device.type == "cuda":
+                torch.cuda.synchronize(where.device)
+            seconds.append(time.perf_counter() - began)
     moved, every = count(training.model)
     return Estimated(
         steps=training.steps,

@@ -25,7 +25,7 @@ from equipoise.engine.progress import NoProgress, Progress
 from equipoise.errors import InputError
 from equipoise.models.folders import key_of
 from equipoise.train.batches import Mixed, ReadAheadSteps, Stream, mixed, rows_at
-from equipoise.train.loop import Course, Validation, run
+from equipoise.train.loop import Course, Validation, one_thread, run
 from equipoise.train.parameters import choose_parameters, count
 from equipoise.train.processes import Processes, started_processes
 from equipoise.train.rows import Parts, TrainingRows, note_on_left_out, parted, places_apart, refuse_other_pictures
@@ -252,8 +252,9 @@ def carried_out(
         result = _result(training, course, Path(out))
         if home is not None:
             training.model.to("cpu").eval()
-            training.merge()
-            training.task.save(training.model, home.stage)
+            with one_thread(training.processes):
+                training.merge()
+                training.task.save(training.model, home.stage)
             write_whole(home.stage / LOSSES, _curve(course, training).encode())
             if beside is not None:
                 beside(home.stage)

@@ -56,8 +56,8 @@ def run(
         schedule: steps, rates, and how often a checkpoint is written.
         folder: holds the checkpoint.
         say: told the loss and the speed every 50 steps; ``None`` for silence.
-        stop_at: return once so many steps are done, as a run that is stopped: with the weights of the last step, not
-            their average or the best.
+        stop_at: return once so many steps of the schedule are done, as a run that is stopped: with the weights of the
+            last step, not their average or the best.
         seed: makes what a model draws by itself (dropout) depend on the step alone as well.
         processes: those that train together; this one alone, on the processor, unless given.
         validation: how the model is judged while it learns, and when that ends the training; not at all unless given.
@@ -69,55 +69,69 @@ def run(
     import torch
 
     where = processes or Processes()
+    with one_thread(where):
+        torch.manual_seed(0)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        optimiser = optimiser_of(parameters, schedule)
+        average, course = Average(model, schedule.average), Course()
+        path = folder / CHECKPOINT
+        held = path.read_bytes() if where.first and path.exists() else None
+        start = restore(model, optimiser, average, course, where.from_first(held))
+        model.train()
+        half = in_half(schedule, where)
+        lines = _Lines(schedule, start, say if where.first else None)
+        recent: list[Any] = []
+        for step in range(start, schedule.steps if stop_at is None else min(stop_at, schedule.steps)):
+            if validation is not None and validation.patience and course.since_best >= validation.patience:
+                break
+            if seed is not None:
+                torch.manual_seed(seed * 1_000_003 + step)
+            for group in optimiser.param_groups:
+                group["lr"] = schedule.rate_at(step)
+            optimiser.zero_grad(set_to_none=True)
+            with torch.autocast(where.device.type, torch.bfloat16, enabled=half):
+                value = loss(model, step)
+            value.backward()
+            where.add_up_gradients(parameters)
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimiser.step()
+            average.follow(step)
+            recent.append(value.detach())
+            done = step + 1
+            judged = validation is not None and (done % validation.every == 0 or done == schedule.steps)
+            saved = done % schedule.save_every == 0 or done == schedule.steps
+            if judged or saved or done % _LINE == 0:  # a GPU is waited for only now and then
+                course.losses += _floats(recent, where)
+                recent = []
+            if judged and validation is not None:
+                with average.taken():
+                    _judge(model, validation, course, done)
+            if done % _LINE == 0:
+                lines.line(done, course.losses[-_LINE:])
+            if saved and where.first:
+                save(model, optimiser, average, course, done, folder)
+            if after is not None:
+                after(done)
+        course.losses += _floats(recent, where)
+        if stop_at is None:
+            average.take()
+            _take_best(model, course)
+    return course
+
+
+@contextmanager
+def one_thread(where: Processes) -> Iterator[None]:
+    """Compute on one core while it lasts, so that sums are the same to the bit; nothing changes ``where`` is a GPU."""
+    import torch
+
+    threads = torch.get_num_threads()
     if where.device.type == "cpu":
         torch.set_num_threads(1)
-    torch.manual_seed(0)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = optimiser_of(parameters, schedule)
-    average, course = Average(model, schedule.average), Course()
-    path = folder / CHECKPOINT
-    held = path.read_bytes() if where.first and path.exists() else None
-    start = restore(model, optimiser, average, course, where.from_first(held))
-    model.train()
-    half = in_half(schedule, where)
-    lines = _Lines(schedule, start, say if where.first else None)
-    recent: list[Any] = []
-    for step in range(start, stop_at or schedule.steps):
-        if validation is not None and validation.patience and course.since_best >= validation.patience:
-            break
-        if seed is not None:
-            torch.manual_seed(seed * 1_000_003 + step)
-        for group in optimiser.param_groups:
-            group["lr"] = schedule.rate_at(step)
-        optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(where.device.type, torch.bfloat16, enabled=half):
-            value = loss(model, step)
-        value.backward()
-        where.add_up_gradients(parameters)
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimiser.step()
-        average.follow(step)
-        recent.append(value.detach())
-        done = step + 1
-        judged = validation is not None and (done % validation.every == 0 or done == schedule.steps)
-        saved = done % schedule.save_every == 0 or done == schedule.steps
-        if judged or saved or done % _LINE == 0:  # a GPU is waited for only now and then
-            course.losses += _floats(recent, where)
-            recent = []
-        if judged and validation is not None:
-            with average.taken():
-                _judge(model, validation, course, done)
-        if done % _LINE == 0:
-            lines.line(done, course.losses[-_LINE:])
-        if saved and where.first:
-            save(model, optimiser, average, course, done, folder)
-        if after is not None:
-            after(done)
-    course.losses += _floats(recent, where)
-    if stop_at is None:
-        average.take()
-        _take_best(model, course)
-    return course
+    try:
+        yield
+    finally:
+        if where.device.type == "cpu":
+            torch.set_num_threads(threads)
 
 
 def in_half(schedule: Schedule, where: Processes) -> bool:

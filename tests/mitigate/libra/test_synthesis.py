@@ -203,6 +203,27 @@ def test_words_that_may_not_be_taken_are_refused_and_counted(word, reason):
     assert made.counts["refused"] == {"no content word": 0, reason: 100}
 
 
+def test_fillings_alone_are_told_as_refused():
+    class HalfGood(_Worst):
+        def sample(self, texts, **how):
+            good, bad = _Worst("stone").sample(texts, **how), _Worst("she").sample(texts, **how)
+            return good[:60] + bad[60:]
+
+    texts, images = _captions(100)
+    extra = ["A woman", "A woman", "A pregnant woman sees a truck near her drill"]  # nothing to fill, nothing to swap
+    lines = []
+    made = synthesise(
+        texts + extra,
+        [*images, "x", "y", "z"],
+        SynthesisSettings(lexicon="libra", mix="1:1:1", tries=1),
+        filler=HalfGood(""),
+        say=lines.append,
+    )
+    assert made.counts["refused"]["no content word"] == 2
+    assert made.counts["refused"]["a word has no counterpart"] >= 1
+    assert lines[1] == "60 captions filled; 41 fillings refused"
+
+
 def test_the_device_reaches_the_classifier_or_is_refused(tmp_path):
     pytest.importorskip("transformers")
     texts, images = _captions(80)

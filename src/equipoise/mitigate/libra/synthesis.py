@@ -153,6 +153,8 @@ class _Synthesiser:
         self.device = device
         self.refused: Counter[str] = Counter()
         self.n_filled = 0
+        self.n_refused = 0
+        """Fillings that were refused before any classifier saw them."""
         self.synonyms, self.synonyms_from = synonyms_by(how.synonyms)
         self.classifier = cross_fitted(
             how.classifier,
@@ -218,11 +220,6 @@ class _Synthesiser:
                 says = self.named.groups[read]
                 pairs.append(self._pair(filling.row, text, kind, says, p, float(p_real[place]), filling.replaced))
         return pairs
-
-    @property
-    def n_refused(self) -> int:
-        """Fillings that were refused before any classifier saw them."""
-        return sum(self.refused.values())
 
     def _pair(
         self,
@@ -310,6 +307,7 @@ class _Synthesiser:
             reason = "a word of a group"
         if reason:
             self.refused[reason] += 1
+            self.n_refused += 1
             return None
         return _Filling(row, changed, tuple(zip(old, new, strict=True)))
 

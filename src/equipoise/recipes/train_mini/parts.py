@@ -114,11 +114,13 @@ class Lesson:
         self, model: Any, loss: Callable[[Any, int], Any], schedule: Schedule, save: Callable[[Path], None]
     ) -> None:
         """Train ``model`` from where it was stopped, and ``save`` it in the target unless it is to stop again."""
-        from equipoise.train.loop import run
+        from equipoise.train.loop import one_thread, run
+        from equipoise.train.processes import Processes
 
         run(model, loss, schedule, self.folder, self.say, stop_at=self.stop_at)
         if self.stop_at is None:
-            save(self.target)
+            with one_thread(Processes()):  # what is saved may be computed too
+                save(self.target)
 
 
 _WORLDS = {
