@@ -85,7 +85,7 @@ def ratio(
     ``images``, none for a single one.
 
     A count of 0 gives no value and a note; ``zero="burns"`` adds 1e-5 to the denominator instead, as the released
-    code of Burns does, and gives the huge number that follows.
+    code of Burns does, and gives the huge number that follows (``folded``, two counts of 0 still have no value).
 
     >>> said = Mentions.of(["A man"] * 6 + ["A woman"] * 2 + ["A dog"], "lic")
     >>> found = ratio(said, ("male", "female"))
@@ -102,7 +102,8 @@ def ratio(
     counts = (int(named[:, 0].sum()), int(named[:, 1].sum()))
     pair, notes = (pair[0], pair[1]), _left_out(mentions, counts)
     top, bottom = counts if convention != "burns" else counts[::-1]
-    if min(counts) == 0 and zero == "no_value":
+    # folded, no number from 1 up stands for two counts of 0
+    if min(counts) == 0 and (zero == "no_value" or (convention == "folded" and not any(counts))):
         missing = [name for name, count in zip(pair, counts, strict=True) if count == 0]
         silent = f"no ratio: no caption names only {' or '.join(missing)}"
         return NamedRatio(None, counts, pair, convention, (silent, *notes))
