@@ -346,8 +346,8 @@ def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:
     if moved > len(zeros):
         least = 1 - len(zeros) / len(ones)
         raise InputError(
-            f"f1 = {f1}: truth has {len(zeros)} zeros to set for {moved} ones to drop; match an F1 of {least:.2f} or more, "
-            "or leave truth as it is"
+            f"f1 = {f1}: truth has {len(zeros)} zeros to set for {moved} ones to drop; match an F1 of {least:.2f} or "
+            "more, or leave truth as it is"
         )
     flipped = table.ravel().copy()
     flipped[rng.choice(ones, moved, replace=False)] = 0.0
