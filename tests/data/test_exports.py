@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -300,7 +301,20 @@ def test_rows_without_a_split_beside_others(tmp_path: Path) -> None:
     assert 'path: "unassigned/**"' in (out / "README.md").read_text()
     made[1]["split"] = "../up"
     out = export("webdataset", Fake(made), tmp_path / "wds")
-    assert "%2E%2E%2Fup-000000.tar" in {p.name for p in out.iterdir()}
+    assert "___up-000000.tar" in {p.name for p in out.iterdir()}
+
+
+def test_names_of_splits_are_such_as_hugging_face_takes_and_apart(tmp_path: Path) -> None:
+    made = rows(6)
+    splits = ("test", "test-hard", "val/1", "val_1", "all", "")
+    for row, split in zip(made, splits, strict=True):
+        row["split"] = split
+    out = export("huggingface", Fake(made), tmp_path / "hf", rows="all")
+    names = dict(re.findall(r'split: "(.*)"\n    path: "(.*)"', (out / "README.md").read_text()))
+    assert set(names) == {"test", "test_hard", "val_1", "val_1_2", "all_", "_"}
+    read = {name: [pq.read_table(file)["split"].to_pylist() for file in out.glob(names[name])] for name in names}
+    assert read["test"] == [["test"]]
+    assert (read["val_1"], read["val_1_2"]) == ([["val_1"]], [["val/1"]])
 
 
 def test_a_split_of_the_name_for_rows_without_one_stays_its_own(tmp_path: Path) -> None:

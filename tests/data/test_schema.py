@@ -50,6 +50,7 @@ def test_an_unknown_type_is_refused(text: str) -> None:
     [
         ({"kind": "image"}, "no kind of table named 'image'; did you mean 'images'"),
         ({"axes": "gender"}, r"write axes=\['gender'\]"),
+        ({"columns": "keep"}, r"columns must be a list of names, not the text 'keep'; write columns=\['keep'\]"),
         ({"axes": ["seed"]}, "axis 'seed' has the name of a column"),
         ({"axes": ["keep"]}, "axis 'keep' has the name of a column"),
         ({"axes": ["age", "age"]}, "named twice"),

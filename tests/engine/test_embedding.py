@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from equipoise.data import Table
-from equipoise.engine import Asking, EmbeddingStore, embed_images, read_notes
+from equipoise.data.writer import TableWriter
+from equipoise.engine import Asking, EmbeddingStore, embed_images, embedding, read_notes
 from equipoise.engine.embedding import embed
+from equipoise.engine.progress import NoProgress
 
 
 class Colours:
@@ -81,6 +84,27 @@ def test_broken_images_cost_their_rows(make_rows: Any, tmp_path: Path) -> None:
     made = embed_images(table, Colours(), tmp_path / "out", store=tmp_path / "s", progress=False)
     assert [row["id"] for row in made.rows()] == ["img-0000", "img-0002", "img-0003", "img-0005"]
     assert made.errors()["where"].tolist() == ["img-0001", "img-0004"]
+
+
+def test_what_is_done_already_counts_as_far_as_it_is_wanted(
+    make_rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counted(NoProgress):
+        def advance(self, n: int, *, failed: int = 0) -> None:
+            done.append(n)
+
+    done: list[int] = []
+    table = Table.create(tmp_path / "in", make_rows(6), axes=["gender"])
+    judged = [{"image_id": f"img-000{i}", "keep": i < 4} for i in range(6)]
+    kept = table.add_layer("four", judged, columns=["keep"])
+    monkeypatch.setattr(embedding, "progress_of", lambda what, total, how: Counted(what, total=total))
+    monkeypatch.setattr(TableWriter, "finish", lambda self, n: 1 / 0)
+    how = Asking(store=tmp_path / "s", progress=False)
+    for _ in range(2):
+        done.clear()
+        with pytest.raises(ZeroDivisionError):
+            embed(Colours(), kept, tmp_path / "out", texts=["one", "two"], how=how)
+        assert done == [4, 2]
 
 
 def test_where_the_cache_lies_does_not_change_the_table(people: Table, tmp_path: Path) -> None:

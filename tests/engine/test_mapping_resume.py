@@ -154,6 +154,11 @@ class TestLayers:
                 progress=False,
             )
 
+    def test_a_name_that_leaves_the_folder_of_layers_is_refused(self, people: Table) -> None:
+        with pytest.raises(InputError, match=r"layer name '../odd name' is not usable"):
+            engine.map_layer(captioned, people, "../odd name", new_columns=["keep"], progress=False)
+        assert not (people.path / "odd name").exists()
+
     def test_only_kept_needs_a_verdict(self, people: Table, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="has no column 'keep'"):
             quiet(captioned, people, tmp_path / "out", schema="captions", only_kept=True)

@@ -41,6 +41,11 @@ def test_damaged_files_are_named(tmp_path):
             any_tokenizer(tmp_path / name)
 
 
+def test_what_is_converted_may_be_given_by_its_own_name(tmp_path):
+    with pytest.raises(InputError, match=r"tokens\.pt: there is no such file"):
+        convert.debias_clip(target=tmp_path / "out", tokens=tmp_path / "tokens.pt", clip="unused")
+
+
 def test_the_published_merges_make_clips_tokenizer(tmp_path):
     """A small file in the form of bpe_simple_vocab_16e6.txt.gz: a heading, then a merge a line."""
     from equipoise.models.convert.reading import any_tokenizer

@@ -174,6 +174,8 @@ def schema_for(
         raise UnknownNameError("kind of table", kind, KINDS)
     if isinstance(axes, str):
         raise InputError(f"axes must be a list of names, not the text {axes!r}; write axes=[{axes!r}]")
+    if isinstance(columns, str):
+        raise InputError(f"columns must be a list of names, not the text {columns!r}; write columns=[{columns!r}]")
     axes = tuple(axes)
     if axes and kind not in ("images", "layer"):
         raise InputError(f"a table of kind {kind!r} has no axes, but axes={list(axes)} was given")

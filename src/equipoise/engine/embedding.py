@@ -159,17 +159,20 @@ def embed(
         for index in sorted(there):
             for failed in _failed_before(writer.path, index):
                 unreadable.add(failed["where"], failed["reason"])
-        for index, shard in enumerate(opened.shards):
+        for index in range(len(opened.shards)):
             errors: list[Rejected] = []
             if index in there:
-                bar.advance(shard.rows)
+                ids = opened.own_columns(index, ["image_id"])["image_id"].to_pylist()
+                bar.advance(sum(name in wanted for name in ids))
             else:
                 batches = image_batches(opened, chosen.batch_size, wanted, [index])
                 writer.write_shard(index, _image_rows(stored, opened, batches, errors, unreadable, bar), errors)
         n_shards = len(opened.shards)
         for start in range(0, len(asked), _TEXTS_PER_SHARD):
             some = asked[start : start + _TEXTS_PER_SHARD]
-            if n_shards not in there:
+            if n_shards in there:
+                bar.advance(len(some))
+            else:
                 writer.write_shard(n_shards, _text_rows(stored, encoder.key, some, bar))
             n_shards += 1
         return writer.finish(n_shards)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.atomic import reached
-from equipoise.data.layers import LAYERS_FOLDER, check_layer_columns
+from equipoise.data.layers import layer_place, layer_schema
 from equipoise.data.schema import TableSchema, schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
@@ -196,11 +196,8 @@ def map_layer(
     ['b']
     """
     opened = table if isinstance(table, Table) else Table.open(table)
-    if opened.kind != "images":
-        raise InputError(f"{opened.path} is a table of kind {opened.kind!r}; only a table of images has layers")
-    schema = schema_for("layer", axes=axes, columns=new_columns)
-    check_layer_columns(opened, schema, name)
-    target = Path(path) if path is not None else opened.path / LAYERS_FOLDER / name
+    target = layer_place(opened, name, path)
+    schema = layer_schema(opened, name, columns=new_columns, axes=axes)
     layer = map(fn, opened, target, schema=schema, **options)
     return opened.with_layers([*opened.layers, layer])
 

@@ -216,6 +216,21 @@ def test_a_stopped_run_goes_on_from_what_was_kept(tmp_path, monkeypatch):
     assert len(calls) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("fast", {"epochs": 3}, "'fast' has no setting 'epochs'; it takes none"),
+        ("lstm", {"device": "cuda"}, "'lstm' has no setting 'device'; it takes embedding, hidden, epochs"),
+        ("bert", {"frozen": True}, "'bert' has no setting 'frozen'; it takes device, rate"),
+        ("lstm:my-encoder", {}, "lstm reads no text encoder"),
+        (classifier("fast"), {"epochs": 3}, r"made already \(FastClassifier\) has no setting 'epochs'"),
+    ],
+)
+def test_what_a_classifier_does_not_read_is_refused(name, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        classifier(name, **options)
+
+
 def test_a_small_group_and_strange_names_are_refused_with_a_sentence():
     captions, labels = planted(100, "zork", 0.5)
     few = {i: "female" if i < 3 else "male" for i in labels}

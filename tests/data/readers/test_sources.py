@@ -78,6 +78,11 @@ def test_a_huge_line_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest
     assert good == [{"id": "2", "caption": "fine"}]
     assert bad == ["the line is longer than 100 bytes"]
     assert [number for number, _ in text_lines(path)] == [1, 2, 3]
+    _, bad = records(written(tmp_path, b'id,caption\n1,"open\n' + b"x" * 1000 + b"\n2,fine\n"))
+    assert bad[0] == "the line is longer than 100 bytes"
+    assert bad[-1].startswith("a quote is not closed")
+    with pytest.raises(InputError, match="cannot be read as column names: the line is longer than 100 bytes"):
+        records(written(tmp_path, b"id," + b"x" * 1000 + b"\n1,fine\n2,fine\n"))
 
 
 def test_quotes_in_a_tab_separated_file_are_only_letters(tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ def test_ba_of_captions_counts_words_once_a_caption():
     assert found.estimate.value == pytest.approx((1 / 3 + 0) / 2)
     assert found.table["reference_count"].tolist() == [2, 1, 1, 2]
     assert found.estimate.dropped["reference captions that name no group or several"] == 1
+    assert found.estimate.n == 5
+    fewer = ba_of_captions(told, who, [*said, ["cup"]], groups_of([0, 0, 1, 1, 0, -1]), words=["bike", "cup"], **FEW)
+    assert fewer.estimate.n == 5
 
 
 def test_words_are_selected_by_the_rules():

@@ -67,6 +67,7 @@ def test_its_test_keeps_its_level_and_never_says_nought():
     [
         (([0.1, 0.2], [0], [0, 1]), "2 scores, 1 captions"),
         (([0.1, np.nan], [0, 1], [0, 1]), "scores"),
+        (([0.1, 0.2], [0, 1], [0, -1]), "groups holds -1, which is no group"),
     ],
 )
 def test_what_does_not_fit_is_named(given_, says):

@@ -360,8 +360,26 @@ def test_folds_of_vectors_and_undefined_rows():
     groups = Groups(np.array([0] * 40 + [1] * 40 + [-1] * 9), ("m", "f"))
     found = leakage_of_vectors(rng.normal(size=(89, 3)), groups, folds=4, seeds=(0,))
     assert (len(found.values), found.test_share, found.estimate.n) == (4, 0.25, 80)
+    vectors = np.random.default_rng(0).normal(size=(89, 3))
+    plain = leakage_of_vectors(vectors, groups.labels.tolist(), folds=4, seeds=(0,))
+    assert plain.estimate == found.estimate
     with pytest.raises(InputError, match="seeds is empty"):
         leakage_of_vectors(rng.normal(size=(89, 3)), groups, seeds=())
+
+
+def test_the_interval_of_leakage_stays_within_what_is_possible():
+    rng = np.random.default_rng(0)
+    told = rng.normal(size=(80, 2))
+    told[:, 0] += np.tile([0, 5], 40)
+    found = leakage_of_vectors(told, np.tile([0, 1], 40), weighting="accuracy", folds=4, seeds=(0,)).estimate
+    assert found.ci_low < found.value <= found.ci_high == 1
+
+
+def test_an_f1_that_cannot_be_matched_is_refused():
+    truth = [[1.0, 1.0, 1.0, 0.0]]
+    assert matched_vectors(truth, 2 / 3).sum() == 3
+    with pytest.raises(InputError, match=r"1 zeros to set for 2 ones to drop; match an F1 of 0\.67 or more"):
+        matched_vectors(truth, 0.3)
 
 
 @given(st.floats(0.05, 1.0), st.integers(0, 100))

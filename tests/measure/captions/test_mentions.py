@@ -179,6 +179,9 @@ def test_no_ratio_of_nothing():
     assert ratio(said, PAIR, zero="burns").estimate.value == pytest.approx(1e5)
     assert ratio(said, PAIR, zero="burns", convention="burns").estimate.value == pytest.approx(0, abs=1e-9)
     assert ratio(said, PAIR, zero="burns", convention="folded").estimate.value == pytest.approx(1e5)
+    nobody = Mentions.of(["A dog"], "lic")
+    assert ratio(nobody, PAIR, zero="burns").estimate.value == 0
+    assert ratio(nobody, PAIR, zero="burns", convention="folded").estimate is None
     with pytest.raises(InputError, match="two different groups"):
         ratio(said, ("male", "male"))
 

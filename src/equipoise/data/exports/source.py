@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -110,7 +111,7 @@ def split_names(table: Exportable, rows: str) -> dict[str | None, str]:
     """The splits of the rows, and the name of each as a file or folder.
 
     A table without splits has one, ``train``, as Hugging Face calls it; rows without one beside others that have
-    one are :func:`unassigned`.
+    one are :func:`unassigned`. Names are such as Hugging Face takes, and no two splits have the same.
     """
     if "split" not in table.columns:
         return {None: "train"}
@@ -119,7 +120,9 @@ def split_names(table: Exportable, rows: str) -> dict[str | None, str]:
     }
     if splits <= {None}:
         return {None: "train"}
-    names = {split: safe_name(split) for split in splits if split is not None}
+    names: dict[str | None, str] = {}
+    for split in sorted(splits - {None}, key=lambda name: (_legal(name) != name, name)):  # a legal name stays as it is
+        names[split] = _unlike(_legal(split), names.values())
     return {split: names.get(split, unassigned(names.values())) for split in sorted(splits, key=str)}
 
 
@@ -129,8 +132,27 @@ def unassigned(names: Collection[str | None]) -> str:
     >>> unassigned(["train"]), unassigned(["train", "unassigned"])
     ('unassigned', 'unassigned_2')
     """
-    free = (f"unassigned_{k}" for k in count(2))
-    return next(name for name in chain(["unassigned"], free) if name not in names)
+    return _unlike("unassigned", names)
+
+
+def _legal(split: str) -> str:
+    """The name of a split as Hugging Face takes it; the ``-`` after it in a file's name then ends it for sure.
+
+    >>> _legal("test-hard"), _legal("val/1"), _legal("all")
+    ('test_hard', 'val_1', 'all_')
+    """
+    name = re.sub(r"\W", "_", split) or "_"
+    if name.lower() == "all":  # there it means the union of all splits
+        return f"{name}_"
+    if len(name.encode()) <= 160:
+        return name
+    return f"{name[:40]}_{hashlib.sha256(split.encode()).hexdigest()[:16]}"
+
+
+def _unlike(name: str, names: Collection[str | None]) -> str:
+    """``name``, or with the first number that makes it none of these ``names``."""
+    numbered = (f"{name}_{k}" for k in count(2))
+    return next(own for own in chain([name], numbered) if own not in names)
 
 
 def file_of(table: Exportable, row: dict[str, Any]) -> tuple[str, bytes]:

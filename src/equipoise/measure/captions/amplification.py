@@ -310,7 +310,7 @@ def ba_of_captions(
     estimate = two_sided_estimate(
         sides,
         amplification,
-        n=len(predicted),
+        n=int(predicted_groups.defined.sum()),
         n_groups=n_groups,
         draws=draws,
         replicates=replicates,

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import as_vector, chosen
+from equipoise.measure.groups import UNDEFINED
 from equipoise.measure.metric import Alternative
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
@@ -63,7 +64,7 @@ def cross_fitted(
     """
     chosen(alternative, "alternative", ALTERNATIVES)
     numbers = as_vector(scores, "scores")
-    of, group = np.unique(np.asarray(captions), return_inverse=True)[1], np.unique(groups, return_inverse=True)[1]
+    of, group = np.unique(np.asarray(captions), return_inverse=True)[1], _numbered(groups)
     if not len(numbers) == len(of) == len(group):
         raise InputError(
             f"{len(numbers)} scores, {len(of)} captions and {len(group)} groups; give each score its caption and group"
@@ -114,7 +115,7 @@ def captions_variance(scores: ArrayLike, captions: ArrayLike, groups: ArrayLike)
     0.048333
     """
     given = as_vector(scores, "scores")
-    of, group = np.unique(np.asarray(captions), return_inverse=True)[1], np.unique(groups, return_inverse=True)[1]
+    of, group = np.unique(np.asarray(captions), return_inverse=True)[1], _numbered(groups)
     sizes = np.bincount(group)
     means = np.bincount(group, given) / sizes
     pulls = np.bincount(of, (given - means[group]) / (sizes[group] * len(sizes)))
@@ -158,6 +159,14 @@ def fold_variance(fold_means: ArrayLike, left_out: ArrayLike) -> float:
     by_fold, squares = pairs.sum(axis=1), float((pairs**2).sum())
     apart = float(pairs.sum()) ** 2 - 2 * squares - 4 * (float((by_fold**2).sum()) - squares)
     return -apart / (k * (k - 1) * (k - 2) * (k - 3))
+
+
+def _numbered(groups: ArrayLike) -> NDArray[np.intp]:
+    """(n,) the groups as 0, 1, ...; a caption without one is refused, for the mean is over groups."""
+    given = np.asarray(groups)
+    if given.dtype.kind in "if" and (given == UNDEFINED).any():
+        raise InputError("groups holds -1, which is no group; leave out the scores of captions without a group")
+    return np.asarray(np.unique(given, return_inverse=True)[1])
 
 
 def _test(difference: float, error: float, spread: Any, alternative: Alternative) -> float:

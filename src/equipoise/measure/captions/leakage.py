@@ -21,12 +21,12 @@ from equipoise.measure.arrays import as_count, as_matrix, chosen
 from equipoise.measure.captions.counts import ImagesOfCaptions
 from equipoise.measure.captions.halves import half_means, halved_t
 from equipoise.measure.captions.lic import checked_probabilities, corrected_resampled_t, lic_scores, lic_shuffled
-from equipoise.measure.captions.splits import Split, balanced_split, cross_fit_folds
+from equipoise.measure.captions.splits import Split, as_groups, balanced_split, cross_fit_folds
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate, within_range
 from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import with_chance
 from equipoise.measure.stats.shares import pair_probability, placements, share_estimate
@@ -293,7 +293,7 @@ def leakage_of_vectors(
 
     Args:
         vectors: (n, d) one per row, such as which objects an image has.
-        labels: (n,) the group of each row; rows of no group (undefined in :class:`Groups`, or None) are not used.
+        labels: (n,) the group of each row; -1 or None is undefined and never drawn.
         classifier: ``logistic``, L2-regularised; ``mlp``, two hidden layers of 256, with early stopping.
         weighting: ``confidence`` or ``accuracy``, as in :func:`leakage`.
         seeds: each gives one balanced split, or one set of ``folds``; an MLP is initialised by it too.
@@ -315,7 +315,7 @@ def leakage_of_vectors(
     chosen(classifier, "leakage classifier", CLASSIFIERS)
     chosen(weighting, "weighting", WEIGHTINGS)
     table = as_matrix(vectors, "vectors")
-    groups = labels if isinstance(labels, Groups) else Groups.from_values(list(labels))
+    groups = as_groups(labels)
     groups.check_length(len(table))
     if not len(seeds):
         raise InputError("seeds is empty; leakage needs at least one split")
@@ -345,7 +345,7 @@ def leakage_of_vectors(
         estimate = halved_t(values, halves[..., 0], null_halves=halves[..., 1], folds=folds is not None, **how)
     else:
         estimate = corrected_resampled_t(values, test_share=first.test_share, **how)
-    return FittedLeakage(estimate, values, shuffled, first.test_share, halves)
+    return FittedLeakage(within_range(estimate, 0.0, 1.0), values, shuffled, first.test_share, halves)
 
 
 def _fitted(
@@ -374,11 +374,11 @@ def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:
 
     A model that errs leaks less for its errors alone. Wang (2019) therefore perturbs the ground truth until it is
     as wrong as the model before comparing their leakage. Entries are flipped in the proportion of present and
-    absent ones that keeps the number of ones: as many dropped as added.
+    absent ones that keeps the number of ones: as many dropped as added. An F1 that this cannot reach is refused.
 
     Args:
         truth: (n, L) 0 and 1, whether an image has an object.
-        f1: the F1 to match, above 0 and at most 1; it stays higher where ``truth`` has too few zeros to flip.
+        f1: the F1 to match, above 0 and at most 1.
         seed: which entries are flipped.
 
     Returns:
@@ -396,7 +396,13 @@ def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:
     # with as many ones added as dropped, precision = recall = F1 = the share of ones kept
     rng = np.random.default_rng(seed)
     ones, zeros = np.flatnonzero(table), np.flatnonzero(table == 0)
-    moved = min(round((1 - f1) * len(ones)), len(zeros))
+    moved = round((1 - f1) * len(ones))
+    if moved > len(zeros):
+        least = 1 - len(zeros) / len(ones)
+        raise InputError(
+            f"f1 = {f1}: truth has {len(zeros)} zeros to set for {moved} ones to drop; match an F1 of {least:.2f} or "
+            "more, or leave truth as it is"
+        )
     flipped = table.ravel().copy()
     flipped[rng.choice(ones, moved, replace=False)] = 0.0
     flipped[rng.choice(zeros, moved, replace=False)] = 1.0

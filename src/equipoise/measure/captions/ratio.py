@@ -90,8 +90,8 @@ def ratio(
         labels: (n,) the images' groups, both of the pair among them; not read for ``folded``.
         convention: one of the three above.
         zero: "no_value": a count of 0 gives no value and a note; "burns": 1e-5 is added to any denominator, as in the
-            released code of Burns, and a count of 0 gives the huge number that follows; there is then neither interval
-            nor chance level.
+            released code of Burns, and a count of 0 gives the huge number that follows (two counts of 0 still have no
+            value for ``folded``); there is then neither interval nor chance level.
         images: (n,) the image of each caption, where one has several: the interval is a percentile bootstrap over
             images, none for a single one, and parity is tested by sign flips of whole images.
         replicates: how many times the bootstrap draws the images.
@@ -116,7 +116,8 @@ def ratio(
     counts = (int(named[:, 0].sum()), int(named[:, 1].sum()))
     pair, notes = (pair[0], pair[1]), _left_out(mentions, counts)
     top, bottom = counts if convention != "burns" else counts[::-1]
-    if min(counts) == 0 and zero == "no_value":
+    # folded, no number from 1 up stands for two counts of 0
+    if min(counts) == 0 and (zero == "no_value" or (convention == "folded" and not any(counts))):
         missing = [name for name, count in zip(pair, counts, strict=True) if count == 0]
         silent = f"no ratio: no caption names only {' or '.join(missing)}"
         return NamedRatio(None, counts, pair, convention, (silent, *notes))

@@ -150,7 +150,7 @@ def halved_folds(
     >>> [len(split.test) for split in one], {*one[0].train, *one[0].test} & {*two[0].train, *two[0].test}
     ([8, 8, 8, 8, 8], set())
     """
-    groups = _as_groups(labels)
+    groups = as_groups(labels)
     names = _names(groups, ids)
     keys = np.arange(len(groups)) if clusters is None else _cluster_keys(groups, clusters)[0]
     by_name = names if clusters is None else [str(cluster) for cluster in clusters]
@@ -224,7 +224,7 @@ class _Clusters:
         ids: Sequence[Hashable] | None,
         least: int = LEAST_TO_SPLIT,
     ) -> _Clusters:
-        groups = _as_groups(labels)
+        groups = as_groups(labels)
         ranks, _, _ = _drawn(groups, seed, ids, least)
         keys, named = _cluster_keys(groups, clusters)
         present = np.flatnonzero(groups.counts())
@@ -281,7 +281,7 @@ def _drawn(
     labels: Groups | Sequence[Any], seed: int, ids: Sequence[Hashable] | None, least: int = LEAST_TO_SPLIT
 ) -> tuple[NDArray[np.uint64], list[Positions], int]:
     """The rank in the draw of every row that has a group; of each group its first n_min rows in that order; n_min."""
-    groups = _as_groups(labels)
+    groups = as_groups(labels)
     names = _names(groups, ids)
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
@@ -303,7 +303,12 @@ def _drawn(
     return ranks, drawn, size
 
 
-def _as_groups(labels: Groups | Sequence[Any]) -> Groups:
+def as_groups(labels: Groups | Sequence[Any]) -> Groups:
+    """The groups that ``labels`` mean: themselves, integers of which -1 is undefined, or names.
+
+    >>> as_groups([1, 0, -1]).labels.tolist(), as_groups(["m", "f", None]).labels.tolist()
+    ([1, 0, -1], [1, 0, -1])
+    """
     if isinstance(labels, Groups):
         return labels
     given = np.asarray(labels)

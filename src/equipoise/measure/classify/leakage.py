@@ -128,11 +128,8 @@ def leakage_amplification(
         difference = halved_t(model.values - data.values, halves, null_value=0.0, folds=True, **how)
         difference = within_range(difference, -1.0, 1.0)
     note = f"annotations perturbed to the model's F1, {f1:.2f}" if match else ""
-    return ClassifierLeakage(_cut(model), _cut(data, note), difference.with_notes(note), f1)
-
-
-def _cut(fitted: FittedLeakage, note: str = "") -> FittedLeakage:
-    return replace(fitted, estimate=within_range(fitted.estimate, 0.0, 1.0).with_notes(note))
+    noted = replace(data, estimate=data.estimate.with_notes(note))
+    return ClassifierLeakage(model, noted, difference.with_notes(note), f1)
 
 
 def micro_f1(predicted: Floats, truth: Floats) -> float:

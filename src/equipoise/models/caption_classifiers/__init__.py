@@ -6,8 +6,8 @@ and ``bert-frozen:NAME`` any text encoder of ``transformers``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.array_types import Positions
-from equipoise.errors import MissingExtraError, UnknownNameError
+from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 from equipoise.measure.captions.linear import LinearModel, NgramTable, rarity, regress
 from equipoise.models.caption_classifiers.bert import BertClassifier
 from equipoise.models.caption_classifiers.lstm import LstmSettings, lstm_probabilities
@@ -124,7 +124,7 @@ def classifier(name: str | CaptionClassifier, **options: Any) -> CaptionClassifi
 
     Args:
         name: ``fast``, ``lstm``, ``bert:NAME`` or ``bert-frozen:NAME`` (``bert-base-uncased`` where there is no NAME);
-            or a classifier, which is given back.
+            or a classifier, which is given back and takes no settings.
         **options: settings of ``lstm`` (:class:`~equipoise.models.caption_classifiers.lstm.LstmSettings`), or
             ``device`` and ``rate`` of the other two; ``fast`` has none.
 
@@ -135,12 +135,24 @@ def classifier(name: str | CaptionClassifier, **options: Any) -> CaptionClassifi
     (True, 'bert-frozen:my-encoder')
     """
     if not isinstance(name, str):
+        _refuse_others(options, (), f"a classifier that is made already ({type(name).__name__})")
         return name
-    kind, _, rest = name.partition(":")
+    kind, colon, rest = name.partition(":")
+    if kind not in CLASSIFIERS:
+        raise UnknownNameError("caption classifier", name, CLASSIFIERS)
+    if colon and kind in ("fast", "lstm"):
+        raise InputError(f"classifier {name!r}: {kind} reads no text encoder; write {kind!r}, or 'bert:NAME'")
+    taken = {"fast": (), "lstm": tuple(f.name for f in fields(LstmSettings))}.get(kind, ("device", "rate"))
+    _refuse_others(options, taken, f"the caption classifier {kind!r}")
     if kind == "fast":
         return FastClassifier()
     if kind == "lstm":
         return LstmClassifier(LstmSettings(**options))
-    if kind in ("bert", "bert-frozen"):
-        return BertClassifier(rest or "bert-base-uncased", frozen=kind == "bert-frozen", **options)
-    raise UnknownNameError("caption classifier", name, CLASSIFIERS)
+    return BertClassifier(rest or "bert-base-uncased", frozen=kind == "bert-frozen", **options)
+
+
+def _refuse_others(options: Iterable[str], taken: tuple[str, ...], who: str) -> None:
+    """Refuse settings that ``who`` does not read."""
+    for option in options:
+        if option not in taken:
+            raise InputError(f"{who} has no setting {option!r}; it takes {', '.join(taken) or 'none'}")

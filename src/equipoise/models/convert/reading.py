@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import gzip
+import inspect
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,16 +29,19 @@ _MERGES = 49152 - 256 - 2
 def in_a_sentence(convert: Convert) -> Convert:
     """The converter, with one sentence for whatever goes wrong with weights of other shapes than it knows."""
 
+    first = next(iter(inspect.signature(convert).parameters))
+
     @functools.wraps(convert)
-    def converted(source: str | Path, *arguments: Any, **options: Any) -> Any:
+    def converted(*arguments: Any, **options: Any) -> Any:
         try:
-            return convert(source, *arguments, **options)
+            return convert(*arguments, **options)
         except (InputError, MemoryError, OSError, ImportError):
             raise
         except Exception as error:
             refused = system_error(error)
             if refused is not None:
                 raise refused from error
+            source = arguments[0] if arguments else options.get(first)
             raise InputError(f"{source}: cannot be converted: {one_line(error)}") from error
 
     return converted  # type: ignore[return-value]

@@ -203,6 +203,7 @@ def train_into(
 ) -> None:
     """As :func:`train`, into a folder that this process alone writes and where the model appears whole.
 
+    Only a finished model is put there, so ``stop_at`` is refused; :func:`train` takes it.
     The same call goes on from the checkpoints in ``work`` (beside ``target`` unless given). Checkpoints or a model of
     other settings are refused, unless ``overwrite`` says that they go.
     """
@@ -211,6 +212,8 @@ def train_into(
 
     if name not in PARTS:
         raise UnknownNameError("miniature", name, PARTS)
+    if options.get("stop_at") is not None:
+        raise InputError(f"with stop_at the {name} is not finished and has no model to keep; leave it out")
     folder = work or beside(target, "work")
     of = {"part": name}
     given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}

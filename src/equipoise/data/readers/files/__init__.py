@@ -152,13 +152,14 @@ def csv_records(
     old_limit = csv.field_size_limit(MAX_FIELD)
     try:
         reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
-        names = list(header) if header is not None else _header(path, reader, required)
+        names = list(header) if header is not None else _header(path, reader, required, lines)
         while True:
             csv.field_size_limit(MAX_FIELD)  # the limit is the whole process's: set it again after each pause
             lines.new_record()
             try:
                 fields = next(reader, None)
             except csv.Error as error:
+                yield from lines.rejected()
                 yield Rejected(lines.where(), f"the record cannot be read: {error}")
                 if delimiter != "\t" and lines.quote_is_open():
                     # what follows may be the inside of a quoted field: reading on could give wrong rows
@@ -219,11 +220,13 @@ class _Lines:
         return self._quotes % 2 == 1
 
 
-def _header(path: Path, reader: Iterator[list[str]], required: Sequence[str]) -> list[str]:
+def _header(path: Path, reader: Iterator[list[str]], required: Sequence[str], lines: _Lines) -> list[str]:
     try:
         names = next(reader, None)
     except csv.Error as error:
         raise InputError(f"the first line of {path} cannot be read as column names: {error}") from error
+    for bad in lines.rejected():  # it stands before the names or among them: the next line is none of names
+        raise InputError(f"the first line of {path} cannot be read as column names: {bad.reason}")
     if names is None:
         raise InputError(f"{path} is empty; a first line with the column names is expected")
     names = [name.strip() for name in names]
