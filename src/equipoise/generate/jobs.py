@@ -107,6 +107,8 @@ def tools_for(
     if isinstance(finder, str) and not on_ray:
         finder = load(finder, kind="detector")
     _check_can(plan, generator)
+    if plan.kind == "swap":
+        _check_faces(plan, faces)
     return functools.partial(
         Tools,
         generator=generator,
@@ -137,6 +139,17 @@ def _check_can(plan: WorkPlan, generator: Any) -> None:
         raise InputError(
             f"{generator.name} cannot {missing[0].replace('_', ' ')}, which {plan.kind} needs; it can: "
             f"{', '.join(sorted(can)) or 'nothing'}"
+        )
+
+
+def _check_faces(plan: WorkPlan, faces: Table | None) -> None:
+    """Faces are planned by their place in a table: another table has somebody else there."""
+    if faces is None:
+        raise InputError("making swap needs the table of faces that it was planned with; give it as faces")
+    if tuple(faces.fingerprints) != plan.parents:
+        raise InputError(
+            f"{faces.path} is not the table of faces that the swap was planned with, or it has changed; give that one, "
+            "or plan again"
         )
 
 
