@@ -19,6 +19,7 @@ from equipoise.generate import (
     InpaintConfig,
     MaskConfig,
     PartsConfig,
+    estimate,
     plan_edits,
     plan_inpaint,
     plan_mask,
@@ -457,3 +458,16 @@ def test_photographs_without_boxes_are_edited_whole(tmp_path):
     plan = plan_edits(table, EditsConfig(groups=("female", "male"), area="whole"))
     assert plan.n_tasks == 2
     assert {task["person"]["unit"] for task in plan.tasks()} == {"fraction"}
+
+
+def test_an_estimate_tries_further_images_where_the_first_shows_nobody(tmp_path: Path) -> None:
+    rows = [{"image": Image.new("RGB", (20, 20), c), "image_id": f"{i}"} for i, c in enumerate(["blue"] * 9 + ["red"])]
+    table = Table.create(tmp_path / "in", rows)
+    with pytest.raises(InputError, match=r"of the first 8 tasks of mask none can be made \(no person to black out"):
+        estimate(plan_mask(table, MaskConfig(find=True)), finder=Finder())
+    some = Table.create(tmp_path / "some", rows[7:])
+    told = estimate(plan_mask(some, MaskConfig(find=True)), finder=Finder())
+    assert told.n_images == 3
+    assert told.gigabytes is not None
+    made = next(run(plan_mask(some, MaskConfig(find=True)), tmp_path / "out", finder=Finder(), **QUIET).rows(["image"]))
+    assert told.gigabytes * 1e9 == pytest.approx(3 * len(made["image"]["bytes"]))
