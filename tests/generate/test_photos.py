@@ -224,6 +224,15 @@ def test_one_random_body_part(with_parts: Table, painter: Any, tmp_path: Path) -
     assert seen == set(areas), "in twelve photographs each part comes up, and never one of no size"
 
 
+def test_parts_of_somebody_who_is_not_drawn_make_no_plan(tmp_path: Path) -> None:
+    small = person(box=[30, 30, 6, 6], parts={"head": [31, 31, 3, 3]})
+    row = {"image_id": "a", "captions": ["A man"], "people": json.dumps([person(box=[0, 0, 20, 30]), small])}
+    table = Table.create(tmp_path / "in", [row], columns={"people": "json"})
+    plan = plan_parts(table)
+    assert (plan.n_tasks, plan.left_out) == (0, {"no boxes of body parts": 1})
+    assert plan_parts(table, PartsConfig(second_over=30)).n_tasks == 1
+
+
 class Outliner:
     name, key, labels = "fake:outliner", "outliner-1", ("person",)
 
