@@ -147,3 +147,10 @@ def test_generate_edits_says_whether_they_show_the_group(
 def test_one_group_is_nothing_to_tell_apart(source: Table) -> None:
     with pytest.raises(InputError, match="has 1 groups on 'gender'"):
         recognised(source, Colours())
+
+
+def test_own_prompts_that_lack_a_group_are_refused(source: Table, tmp_path: Path) -> None:
+    rows = [{"image": Image.new("RGB", (8, 8), COLOURS[g]), "image_id": g, "gender": g} for g in COLOURS]
+    both = Table.create(tmp_path / "both", rows, axes=["gender"])
+    with pytest.raises(InputError, match="there is no prompt for the group 'male'"):
+        recognised(both, Colours(), prompts={"female": "a woman"})

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,9 +201,10 @@ def test_a_photograph_that_fails_does_not_end_the_estimate(painter: Any, tmp_pat
     from equipoise.data.people import person
     from equipoise.generate import PartsConfig, plan_parts
 
-    large, small = [0, 0, 30, 30], [0, 0, 6, 6]
+    large, small = [0, 0, 0.9, 0.9], [0, 0, 0.2, 0.2]
     parts = {"head": [2, 2, 3, 3]}
-    people = [[person(box=large, parts=parts)], [person(box=large), person(box=small, parts=parts)]]
+    sized = partial(person, unit="fraction")  # who is the largest is known once the image is read
+    people = [[sized(box=large, parts=parts)], [sized(box=large), sized(box=small, parts=parts)]]
     rows = [
         {"image": Image.new("RGB", (32, 32)), "image_id": str(i), "captions": ["A man"], "people": json.dumps(some)}
         for i, some in enumerate(people)

@@ -391,3 +391,15 @@ def test_a_group_of_ones_own_keeps_the_captions_that_name_none() -> None:
 def test_captions_that_name_a_race_are_not_said_of_another_skin_tone() -> None:
     row = {"captions": ["A white man in a suit", "A man in a white suit"], "params": None, "generator": None}
     assert said_of(row, {"skin_tone": "dark"}) == {"captions": ["A man in a white suit"]}
+
+
+def test_a_prompt_names_the_person_who_is_drawn_whomever_the_captions_say_acts() -> None:
+    from equipoise.generate.inpaint import world_prompt
+    from equipoise.world import Person, Scene
+
+    two = (Person("female", 2, "older", activity="playing_drum"), Person("male", 9, "child"))
+    for exchanged in (False, True):
+        scene = Scene(two, "park", exchanged=exchanged)
+        first, second = (world_prompt(scene, {"skin_tone": "medium"}, 0, who) for who in (0, 1))
+        assert {"old", "woman", "medium"} <= set(first.split())
+        assert {"boy", "medium"} <= set(second.split())

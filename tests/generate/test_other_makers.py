@@ -104,6 +104,16 @@ def test_a_detector_may_find_the_faces(street: Table, faces: Table, tmp_path: Pa
         run(plan, tmp_path / "without", faces=faces, **QUIET)
 
 
+def test_a_swap_takes_the_faces_that_it_was_planned_with(street: Table, faces: Table, tmp_path: Path) -> None:
+    plan = plan_swap(street, faces)
+    other = Table.create(tmp_path / "other", list(faces.rows())[::-1], axes=["gender", "age"])
+    with pytest.raises(InputError, match="other is not the table of faces that the swap was planned with"):
+        run(plan, tmp_path / "out", faces=other, **QUIET)
+    with pytest.raises(InputError, match="needs the table of faces that it was planned with"):
+        run(plan, tmp_path / "out", **QUIET)
+    assert not (tmp_path / "out").exists()
+
+
 def test_colours_can_be_matched_and_groups_must_exist(street: Table, faces: Table) -> None:
     photo = Image.new("RGB", (20, 20), (100, 50, 0))
     made = np.asarray(swapped(photo, Image.new("RGB", (9, 9), "white"), (2, 2, 18, 18), match_colour=True))

@@ -19,6 +19,7 @@ from equipoise.generate import (
     InpaintConfig,
     MaskConfig,
     PartsConfig,
+    estimate,
     plan_edits,
     plan_inpaint,
     plan_mask,
@@ -221,6 +222,15 @@ def test_one_random_body_part(with_parts: Table, painter: Any, tmp_path: Path) -
         seen.add(part)
     assert {call["guidance"] for call in painter.calls} == {7.5}
     assert seen == set(areas), "in twelve photographs each part comes up, and never one of no size"
+
+
+def test_parts_of_somebody_who_is_not_drawn_make_no_plan(tmp_path: Path) -> None:
+    small = person(box=[30, 30, 6, 6], parts={"head": [31, 31, 3, 3]})
+    row = {"image_id": "a", "captions": ["A man"], "people": json.dumps([person(box=[0, 0, 20, 30]), small])}
+    table = Table.create(tmp_path / "in", [row], columns={"people": "json"})
+    plan = plan_parts(table)
+    assert (plan.n_tasks, plan.left_out) == (0, {"no boxes of body parts": 1})
+    assert plan_parts(table, PartsConfig(second_over=30)).n_tasks == 1
 
 
 class Outliner:
@@ -457,3 +467,16 @@ def test_photographs_without_boxes_are_edited_whole(tmp_path):
     plan = plan_edits(table, EditsConfig(groups=("female", "male"), area="whole"))
     assert plan.n_tasks == 2
     assert {task["person"]["unit"] for task in plan.tasks()} == {"fraction"}
+
+
+def test_an_estimate_tries_further_images_where_the_first_shows_nobody(tmp_path: Path) -> None:
+    rows = [{"image": Image.new("RGB", (20, 20), c), "image_id": f"{i}"} for i, c in enumerate(["blue"] * 9 + ["red"])]
+    table = Table.create(tmp_path / "in", rows)
+    with pytest.raises(InputError, match=r"of the first 8 tasks of mask none can be made \(no person to black out"):
+        estimate(plan_mask(table, MaskConfig(find=True)), finder=Finder())
+    some = Table.create(tmp_path / "some", rows[7:])
+    told = estimate(plan_mask(some, MaskConfig(find=True)), finder=Finder())
+    assert told.n_images == 3
+    assert told.gigabytes is not None
+    made = next(run(plan_mask(some, MaskConfig(find=True)), tmp_path / "out", finder=Finder(), **QUIET).rows(["image"]))
+    assert told.gigabytes * 1e9 == pytest.approx(3 * len(made["image"]["bytes"]))

@@ -246,6 +246,13 @@ def test_count_arguments_are_checked():
         count_activities(["x"], ["m", "f"])
     with pytest.raises(InputError, match=r"captions\[1\] is None"):
         count_activities(["a man", None], ["m", "f"])
+    with pytest.raises(InputError, match="captions must be in a list, not the text 'a man rides a horse'"):
+        count_activities("a man rides a horse", label=group_of)
+
+
+def test_a_missing_label_is_undefined_however_it_is_written():
+    counts = count_activities(["a man rides a horse"] * 4, ["m", float("nan"), None, pd.NA])
+    assert (counts.groups, counts.dropped["triples of an undefined group"]) == (("m",), 3)
 
 
 def counts_of(first, second):
@@ -327,6 +334,10 @@ def test_mask_log_ratios_sum_the_words_of_a_group():
         mask_log_ratios(table, {"male": ["boy"], "female": ["woman"]}, "male", "female")
     with pytest.raises(UnknownNameError, match="no group named 'other'"):
         mask_log_ratios(table, {"male": ["man"], "female": ["woman"]}, "male", "other")
+    with pytest.raises(InputError, match="first and second are both 'male'"):
+        mask_log_ratios(table, {"male": ["man"], "female": ["woman"]}, "male", "male")
+    with pytest.raises(InputError, match="probabilities has no rows"):
+        mask_log_ratios(table[:0], {"male": ["man"], "female": ["woman"]}, "male", "female")
 
 
 @pytest.mark.skipif(not COCO.exists(), reason="COCO captions are not here")

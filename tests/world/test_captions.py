@@ -2,7 +2,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.text import Lexicon
-from equipoise.world import WorldConfig, captions, draw, neutral_prompt, preset, sample, vocabulary
+from equipoise.world import Person, Scene, WorldConfig, captions, draw, neutral_prompt, preset, sample, vocabulary
 from equipoise.world.captions import MAX_WORDS, prompts
 from equipoise.world.catalog import SUBJECTS
 
@@ -110,3 +110,16 @@ def test_prompts():
         captions(sample(preset("fair"), 1)[0], 5, "loud")
     with pytest.raises(InputError, match="n=-2"):
         captions(sample(preset("fair"), 1)[0], -2)
+
+
+def test_an_exchanged_caption_gives_the_build_and_things_of_whom_it_names():
+    woman = Person("female", 3, "adult", build="slim", glasses=True, activity="playing_drum")
+    man = Person("male", 3, "adult", build="broad", bag=True)
+    told = {False: "", True: ""}
+    for exchanged in told:
+        scenes = (Scene((woman, man), "park", seed=seed, exchanged=exchanged) for seed in range(40))
+        told[exchanged] = " ".join(text for scene in scenes for text in scene.captions(5, "gendered"))
+    assert {"slim", "glasses"} <= set(told[False].split())
+    assert {"broad", "bag"} <= set(told[True].split())
+    assert not {"broad", "bag"} & set(told[False].split())
+    assert not {"slim", "glasses"} & set(told[True].split())

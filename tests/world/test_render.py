@@ -67,8 +67,9 @@ def test_any_size_shows_the_same(size):
 
 @pytest.mark.parametrize("size", [0, 15, 4096])
 def test_sizes_that_make_no_sense(size):
-    with pytest.raises(InputError, match=f"size={size}"):
-        render(sample(preset("fair"), 1)[0], size)
+    for drawn in (render, what_is_where, body_parts):
+        with pytest.raises(InputError, match=f"size={size}"):
+            drawn(sample(preset("fair"), 1)[0], size)
 
 
 def test_masks_are_where_things_are():

@@ -88,6 +88,8 @@ def test_a_subject_can_be_fixed():
         draw(preset("fair"), [1], subject="nurs")
     with pytest.raises(InputError, match="n=-1"):
         sample(preset("fair"), -1)
+    with pytest.raises(InputError, match="start=-1"):
+        sample(preset("fair"), 1, start=-1)
     assert len(sample(preset("fair"), 0)) == 0
 
 

@@ -55,3 +55,8 @@ def test_a_scene_by_hand():
         Scene((person,), "beech").check()
     with pytest.raises(InputError, match="dog"):
         Scene((person,), "beach", objects=(Placed("dogg", 0.2, 0.9),)).check()
+
+
+def test_a_misspelt_axis_is_answered_with_the_right_one():
+    with pytest.raises(InputError, match="did you mean 'skin_tone'"):
+        sample(preset("fair"), 1)[0].group("skin_tne")

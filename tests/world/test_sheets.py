@@ -10,6 +10,9 @@ def test_a_sheet_holds_all_pictures():
     assert contact_sheet(tiles, size=32, zoom=2, columns=8).size == (5 * 68 + 4, 68 + 4)
     with pytest.raises(InputError, match="at least one"):
         contact_sheet([])
+    for wrong in ({"columns": 0}, {"columns": -1}, {"zoom": 0}):
+        with pytest.raises(InputError, match="a whole number from 1 up is expected"):
+            contact_sheet(tiles, size=32, **wrong)
 
 
 @pytest.mark.slow

@@ -125,6 +125,9 @@ def test_what_is_no_world_is_refused(tmp_path):
         truth_of(other)
     with pytest.raises(InputError, match="no scene"):
         scene_of({"model": "x"})
+    for params in ("nope", "3", "null"):
+        with pytest.raises(InputError, match="no scene"):
+            scene_of(params)
     with pytest.raises(InputError, match="not a scene of the world"):
         scene_of({"scene": {"people": 3}})
 

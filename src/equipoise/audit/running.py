@@ -279,7 +279,7 @@ def run_captions(
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
     frame = captions_of_images(captions)
-    of: dict[str, Any] = {"captions": str(captions), "model": None}
+    of: dict[str, Any] = {"captions": str(Path(captions).resolve()), "model": None}
     if limit or sample:
         ids = frame["image_id"].astype(str)  # COCO's are numbers, and a draw is by name
         names = ids.drop_duplicates().tolist()

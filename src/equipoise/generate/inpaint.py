@@ -227,7 +227,8 @@ def world_prompt(scene: Any, groups: Mapping[str, str], k: int, who: int) -> str
     from equipoise.world.captions import captions
 
     other = scene.counterfactual(person=who, **world_changes(groups)) if groups else scene
-    return captions(other, k + 1, naming=WORLD_AXES, person=who)[k]
+    role = 1 - who if scene.exchanged else who  # captions may give what the first person does to the second
+    return captions(other, k + 1, naming=WORLD_AXES, person=role)[k]
 
 
 def make_inpaints(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:

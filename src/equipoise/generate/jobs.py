@@ -18,6 +18,7 @@ from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.engine.ray_engine import needs_of
 from equipoise.errors import InputError
+from equipoise.formatting import plural
 from equipoise.generate.plans import PLAN_FOLDER, WorkPlan, refuse_other_settings, row_of, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
 
@@ -107,6 +108,8 @@ def tools_for(
     if isinstance(finder, str) and not on_ray:
         finder = load(finder, kind="detector")
     _check_can(plan, generator)
+    if plan.kind == "swap":
+        _check_faces(plan, faces)
     return functools.partial(
         Tools,
         generator=generator,
@@ -140,6 +143,17 @@ def _check_can(plan: WorkPlan, generator: Any) -> None:
         )
 
 
+def _check_faces(plan: WorkPlan, faces: Table | None) -> None:
+    """Faces are planned by their place in a table: another table has somebody else there."""
+    if faces is None:
+        raise InputError("making swap needs the table of faces that it was planned with; give it as faces")
+    if tuple(faces.fingerprints) != plan.parents:
+        raise InputError(
+            f"{faces.path} is not the table of faces that the swap was planned with, or it has changed; give that one, "
+            "or plan again"
+        )
+
+
 def _about(generator: Any) -> Any:
     if generator is None or isinstance(generator, str):
         return generator
@@ -148,6 +162,8 @@ def _about(generator: Any) -> Any:
 
 _BYTES_A_PIXEL = 1.5
 """A PNG of a photograph-like image, where none was made to measure."""
+_TRIED = 8
+"""So many tasks are tried, where the first fail, before nothing can be estimated."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +200,7 @@ class Cost:
 
 
 def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces: Table | None = None) -> Cost:
-    """What ``plan`` will cost, by making its first task, unless a service makes the images.
+    """What ``plan`` will cost, by making its first task that does not fail, unless a service makes the images.
 
     A service (a generator with the attribute ``price``: US dollars per image, or ``None`` where it is not known) is
     never asked for an image: its ``price`` and ``per_minute`` (images per minute) say what they say.
@@ -210,17 +226,39 @@ def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces
             cost=None if price is None else plan.n_images * price,
             by_service=True,
         )
-    first = [row_of(task) for task in islice(plan.tasks(), plan.together)]
+    first = [row_of(task) for task in islice(plan.tasks(), max(plan.together, _TRIED))]
     if not first:
         return told(seconds=0.0, gigabytes=0.0, cost=None)
-    ready = tools()
-    started = time.perf_counter()
-    made = plan.make(first, ready)
-    drawn = [row for rows in made if not isinstance(rows, Exception) for row in rows]  # the run notes those that fail
-    seconds = time.perf_counter() - started
+    drawn, seconds = _first_made(plan, first, tools())
     size = sum(len(row["image"]["bytes"]) for row in drawn)
     scale = plan.n_images / max(1, len(drawn))
     return told(seconds=seconds * scale, gigabytes=size * scale / 1e9, cost=None)
+
+
+def _first_made(plan: WorkPlan, tasks: list[dict[str, Any]], tools: Tools) -> tuple[list[dict[str, Any]], float]:
+    """The rows of the first tasks that are made together, else of the first that can be made, and how long it took.
+
+    A run notes those that fail and goes on.
+    """
+    failed: Exception | None = None
+    alone = tasks[:_TRIED]
+    rest = alone[1:] if plan.together == 1 else alone  # of those that fail together some may be made one by one
+    for some in [tasks[: plan.together], *([task] for task in rest)]:
+        started = time.perf_counter()
+        try:
+            made = plan.make(some, tools)
+        except Exception as error:
+            made = [error]
+        seconds = time.perf_counter() - started
+        drawn = [row for rows in made if not isinstance(rows, Exception) for row in rows]
+        errors = [rows for rows in made if isinstance(rows, Exception)]
+        if drawn or not errors:
+            return drawn, seconds
+        failed = failed or errors[0]
+    raise InputError(
+        f"nothing can be estimated, for of the first {plural(len(alone), 'task')} of {plan.kind} none can be made "
+        f"({failed}); mend that, or begin with other images"
+    ) from failed
 
 
 def _duration(seconds: float) -> str:

@@ -17,7 +17,7 @@ from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.generate.inpaint import TEXTS, TOGETHER, check_choices, make_inpaints, person_in_scene, world_prompt
 from equipoise.generate.keeping import Kept, scene_in
-from equipoise.generate.persons import SECOND_OVER, people_in, placed_rows
+from equipoise.generate.persons import SECOND_OVER, people_in, placed_rows, targets
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of
 from equipoise.text.templates import shipped_wording
 
@@ -77,7 +77,7 @@ def plan_parts(source: Table, config: PartsConfig | None = None) -> WorkPlan:
         prompt = _prompt(row, people, settings) if people else None
         if not people:
             left_out["no single person"] += 1
-        elif not any(p.get("parts") for p in people):
+        elif not any(p.get("parts") for p in _meant(people, settings)):
             left_out["no boxes of body parts"] += 1
         elif prompt is None:
             left_out["no caption"] += 1
@@ -114,6 +114,13 @@ def plan_parts(source: Table, config: PartsConfig | None = None) -> WorkPlan:
         examples=examples_of(tasks(), lambda task: [text for _, text in task["prompts"]]),
         left_out=dict(left_out),
     )
+
+
+def _meant(people: Sequence[Mapping[str, Any]], config: PartsConfig) -> Sequence[Mapping[str, Any]]:
+    """Those of whom a part is drawn; everyone where that hangs on the size of the image, which is not known yet."""
+    if all(p.get("box") is not None and p.get("unit", "pixel") == "pixel" for p in people):
+        return targets(people, 0, 0, second_over=config.second_over)
+    return people
 
 
 def _prompt(row: Mapping[str, Any], people: Sequence[Mapping[str, Any]], config: PartsConfig) -> str | None:

@@ -158,6 +158,7 @@ def recognised(
     if len(set(groups)) < 2:
         raise InputError(f"{images.path} has {len(set(groups))} groups on {axis!r}; there is nothing to tell apart")
     known = prompts or _prompts(sorted(set(groups)))
+    _refuse_unprompted(groups, known)
     texts = np.asarray(engine.vectors(encoder, list(known.values()), asking))
     nearest = (np.stack([vector for _, vector in pairs]) @ texts.T).argmax(1)
     right = [list(known)[at] == group for at, group in zip(nearest, groups, strict=True)]
@@ -318,6 +319,12 @@ def _interval(sums: AnyVectors, counts: AnyVectors, draws: NDArray[np.float64]) 
     return float(low), float(high)
 
 
+def _refuse_unprompted(groups: Sequence[str], prompts: Mapping[str, Any]) -> None:
+    missing = sorted(set(groups) - set(prompts))
+    if missing:
+        raise InputError(f"there is no prompt for the group {missing[0]!r}")
+
+
 def _check(
     images: AnyVectors,
     groups: Sequence[str],
@@ -331,9 +338,7 @@ def _check(
             f"there are {len(images)} images, {len(groups)} groups and {len(captions)} lists of captions; as many of "
             "each are needed, and at least one"
         )
-    missing = sorted(set(groups) - set(prompts))
-    if missing:
-        raise InputError(f"there is no prompt for the group {missing[0]!r}")
+    _refuse_unprompted(groups, prompts)
     if not all(len(text) for text in captions):
         raise InputError("an image has no caption to be found by")
     if min(ks) < 1 or max(ks) > len(reference) + 1:

@@ -52,6 +52,10 @@ class Described(Protocol):
         """The occupation or activity of the first person."""
 
     @property
+    def exchanged(self) -> bool:
+        """Whether captions give what the first person does to the second."""
+
+    @property
     def people(self) -> Sequence[Any]:
         """The :class:`~equipoise.world.scene.Person` s."""
 
@@ -150,9 +154,10 @@ def _caption(
             by_chance = _is_named(config, scene.subject if i == 0 else "", axis, group, style, u[place + 3 * i])
             if by_chance or axis + suffix in always:
                 named[axis + suffix] = group
-    if style != "neutral" and u[6] < BUILD_MENTION and scene.people[0].build in _words().build:
-        named["build"] = scene.people[0].build
-    if trait := _trait(scene, u[7]):
+    performer = scene.people[1 if scene.exchanged else 0]  # whose groups are named, whoever is shown doing it
+    if style != "neutral" and u[6] < BUILD_MENTION and performer.build in _words().build:
+        named["build"] = performer.build
+    if trait := _trait(performer, u[7]):
         named["trait"] = trait
     named["place"] = scene.scene
     filled = _filled(scene, config, template, named, u)
@@ -171,8 +176,7 @@ def _is_named(config: WorldConfig, subject: str, axis: str, group: str, style: s
     return style != "neutral" and u < config.chance_of_mention(subject, axis, group)
 
 
-def _trait(scene: Described, u: float) -> str:
-    person = scene.people[0]
+def _trait(person: Any, u: float) -> str:
     traits = [name for name in _words().trait if getattr(person, name)]
     if not traits or u >= TRAIT_MENTION:
         return ""

@@ -98,11 +98,12 @@ def what_is_where(scene: Scene, size: int = 64) -> Truth:
 
     Args:
         scene: what the picture shows.
-        size: pixels per side of the picture.
+        size: pixels per side of the picture, 16 to 2048.
 
     Returns:
         Masks (size, size) of each person, of each thing, and of the sign for unsafe content where there is one.
     """
+    _check_size(size)
     touched: dict[Owner, Image.Image] = {}
     for owner, part, left, top in _parts(scene, size):
         if owner not in touched:
@@ -124,7 +125,7 @@ def body_parts(scene: Scene, size: int = 64) -> tuple[dict[str, list[float]], ..
 
     Args:
         scene: what the picture shows.
-        size: pixels per side of the picture.
+        size: pixels per side of the picture, 16 to 2048.
 
     Returns:
         For each person the boxes ``[x, y, width, height]`` in pixels by part. A part that lies outside has no box.
@@ -133,6 +134,7 @@ def body_parts(scene: Scene, size: int = 64) -> tuple[dict[str, list[float]], ..
     >>> sorted(body_parts(sample(preset("fair"), 1)[0])[0])
     ['far_hand', 'head', 'near_hand']
     """
+    _check_size(size)
     parts: list[dict[str, list[float]]] = []
     for person in scene.people:
         boxes: dict[str, list[float]] = {}
@@ -167,10 +169,14 @@ def _flipped(picture: Image.Image, mirrored: bool) -> Image.Image:
     return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else picture
 
 
-@lru_cache(maxsize=256)
-def _background(place: str, variant: int, mirrored: bool, size: int) -> Image.Image:
+def _check_size(size: int) -> None:
     if not SMALLEST <= size <= LARGEST:
         raise InputError(f"size={size}: pictures are drawn with {SMALLEST} to {LARGEST} pixels per side")
+
+
+@lru_cache(maxsize=256)
+def _background(place: str, variant: int, mirrored: bool, size: int) -> Image.Image:
+    _check_size(size)
     return _flipped(sprite(("background", place, variant), size).image.convert("RGB"), mirrored)
 
 

@@ -108,6 +108,8 @@ def sample(config: WorldConfig, n: int, seed: int = 0, *, start: int = 0) -> Sce
     """
     if n < 0:
         raise InputError(f"n={n}: the number of scenes must be 0 or more")
+    if start < 0:
+        raise InputError(f"start={start}: the number of the first scene must be 0 or more")
     return draw(config, seeds_for(seed, n, start))
 
 

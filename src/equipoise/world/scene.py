@@ -97,11 +97,11 @@ class Scene:
         return [placed.name for placed in self.objects]
 
     def group(self, axis: str, person: int = 0) -> str:
-        """The group that a person shows on an axis: ``gender``, ``skin_tone`` or ``age``."""
+        """The group that a person shows on an axis: ``gender``, ``skin_tone``, ``age`` or ``build``."""
         who = self.people[person]
         if axis == "skin_tone":
             return self._config().tone_group(who.tone)
-        return str(getattr(who, known("axis", axis, ("gender", "age", "build"))))
+        return str(getattr(who, known("axis", axis, ("gender", "skin_tone", "age", "build"))))
 
     def noted(self, axis: str, person: int = 0) -> str:
         """The group that the record names; it differs from :meth:`group` where there is label noise."""

@@ -62,6 +62,9 @@ def contact_sheet(
     """
     if not tiles:
         raise InputError("a contact sheet needs at least one picture")
+    for name, value in (("zoom", zoom), ("columns", columns)):
+        if value < 1:
+            raise InputError(f"{name}={value}: a whole number from 1 up is expected")
     side = size * zoom
     letter = max(11, min(22, side // 14))
     words = [word for label, _ in tiles for word in label.split()]

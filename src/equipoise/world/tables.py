@@ -351,8 +351,11 @@ def scene_of(params: str | Mapping[str, Any], config: WorldConfig | None = None)
     >>> scene_of(row_of(scene, "a")["params"]) == scene
     True
     """
-    values = json.loads(params) if isinstance(params, str) else params
-    if "scene" not in values:
+    try:
+        values = json.loads(params) if isinstance(params, str) else params
+    except ValueError:
+        values = None
+    if not isinstance(values, Mapping) or "scene" not in values:
         raise InputError("these params hold no scene; the row was not made by a world")
     return Scene.from_dict(values["scene"], config)
 

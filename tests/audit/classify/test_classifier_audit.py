@@ -313,3 +313,18 @@ def test_the_command_prints_and_writes_a_report(files, tmp_path):
     assert isinstance(refused.exception, InputError)
     unknown = CliRunner().invoke(app, ["classify-audit", *told, "--pair", "men,women"])
     assert "no axis has these two groups; there are gender: " in str(unknown.exception)
+
+
+def test_an_axis_that_was_asked_for_and_shows_one_group_is_told(files):
+    labels = pd.read_csv(files / "labels.csv").assign(age="young")
+    labels.to_csv(files / "labels.csv", index=False)
+    read = read_classifier_inputs(files / "wide.csv", files / "labels.csv", axes=["gender", "age"])
+    assert list(read.groups) == ["gender"]
+    assert f"{files / 'labels.csv'}: age has fewer than two groups among the images, left out" in read.notes
+    assert not any("age has" in text for text in read_classifier_inputs(files / "wide.csv", files / "labels.csv").notes)
+
+
+def test_the_seed_of_a_table_is_no_label(tmp_path):
+    rows = [{"image_id": name, "gender": "male", "tie": there, "seed": 7} for name, there in (("a", 1), ("b", 0))]
+    Table.create(tmp_path / "shown", rows, axes=["gender"], columns={"tie": "int64"})
+    assert read_image_labels(tmp_path / "shown", ["gender"]).names == ("tie",)

@@ -105,6 +105,16 @@ def test_it_can_be_measured_again_and_compared_model_by_model(tmp_path):
     assert row.n == 300
 
 
+def test_captions_are_found_again_from_another_folder(tmp_path, monkeypatch):
+    coco(tmp_path / "a.json", True)
+    monkeypatch.chdir(tmp_path)
+    before = run_captions("captions-tfidf", "a.json", "a", config={"draws": 2, "seeds": []})
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = measure_again(tmp_path / "a")
+    assert again.results["value"].tolist() == before.results["value"].tolist()
+
+
 @pytest.mark.parametrize("some", [{"limit": 20}, {"sample": 20}])
 def test_what_some_captions_gave_is_not_measured_again_over_all(tmp_path, some):
     path, config = coco(tmp_path / "a.json", True), {"draws": 10, "seeds": [0]}

@@ -4,6 +4,7 @@ import pytest
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates import detectability_prompts, person_axes, person_prompts, shipped, zero_shot_prompts
+from equipoise.text.templates.persons import group_nouns
 
 
 @pytest.mark.parametrize("axis", person_axes())
@@ -64,3 +65,11 @@ def test_unknown_axes_and_templates_without_a_place():
         zero_shot_prompts("hair")
     with pytest.raises(InputError, match=r"no \{\} where the subject goes"):
         person_prompts("race", templates=["a photo"])
+
+
+def test_groups_of_age_are_worded_in_any_case():
+    assert group_nouns("age", ["Child", "adult", "OLDER"]) == {
+        "Child": "child",
+        "adult": "adult person",
+        "OLDER": "old person",
+    }

@@ -25,7 +25,7 @@ LISTS = ("objects", "labels")
 """The columns that may hold a list of labels per image."""
 _LINKS = ("source_id", "set_id")
 """Columns that say which images belong together: numbers in them are names."""
-_NO_LABELS = frozenset(schema_for("images").names)
+_NO_LABELS = frozenset(schema_for("images", columns=("keep", "dropped_by")).names)
 """Columns of every table of images, which may be empty for some."""
 
 
@@ -93,7 +93,8 @@ def read_image_labels(
         if listed is not None:
             _read_lists(labels, rows, listed)
         else:
-            wide = [name for name in columns if name not in (*axes, *_LINKS)]
+            no_labels = _NO_LABELS if (Path(path) / MANIFEST).is_file() else _LINKS  # a file may have a label so called
+            wide = [name for name in columns if name not in axes and name not in no_labels]
             _read_wide(labels, rows, wide)
             if need_labels:
                 _refuse_gaps(labels, rows, wide)
@@ -336,6 +337,8 @@ def read_classifier_inputs(
     groups, guessed = _groups(shown, said, ids)
     for of_axis in groups.values():
         notes += of_axis.notes
+    few = [axis for axis in dict.fromkeys(axes) if axis not in groups]
+    notes += [f"{labels}: {axis} has fewer than two groups among the images, left out" for axis in few]
     notes += [
         f"{predictions}: gives every image the {axis} of its label; if that is the label and not a prediction, take it "
         "out, for Ratio and amplification towards the group would be of no model"

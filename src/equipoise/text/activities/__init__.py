@@ -24,6 +24,7 @@ from scipy import stats
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.activities.triples import Triple, find_triples, parsed_triples
 from equipoise.text.activities.words import PERSON_WORDS
+from equipoise.text.labels import is_missing
 
 __all__ = [
     "ActivityBias",
@@ -64,7 +65,7 @@ def count_activities(
 
     Args:
         captions: English captions; a pair counts once per caption and group.
-        labels: the group of each caption, which all of its triples get; None = undefined, not counted.
+        labels: the group of each caption, which all of its triples get; None or NaN = undefined, not counted.
         label: a function from a triple's subject word to its group or None, for example the ``label`` method of a
             lexicon.
         parser: a loaded spaCy pipeline (or any callable from text to tokens); None uses the rules of
@@ -80,6 +81,8 @@ def count_activities(
     """
     if (labels is None) == (label is None):
         raise InputError("give either labels (one per caption) or label (a function of the subject word), not both")
+    if isinstance(captions, str):
+        raise InputError(f"captions must be in a list, not the text {captions!r}; write [{captions!r}]")
     if labels is not None and len(labels) != len(captions):
         raise InputError(f"captions has {len(captions)} items and labels has {len(labels)}; they must match")
     counter: Counter[tuple[str, str, str]] = Counter()
@@ -98,7 +101,7 @@ def count_activities(
                     assert label is not None
                     group_of[triple.subject] = label(triple.subject)
                 group = group_of[triple.subject]
-            if group is None:
+            if is_missing(group):
                 undefined += 1
             else:
                 seen.add((triple.verb, triple.object, str(group)))
@@ -248,6 +251,10 @@ def mask_log_ratios(
             name = probabilities.index[bad[0]]
             total = sums[group][bad[0]]
             raise InputError(f"probabilities of group {group!r} for {name!r} sum to {total}, outside (0, 1]")
+    if first == second:
+        raise InputError(f"first and second are both {first!r}; a log ratio compares two groups")
+    if probabilities.empty:
+        raise InputError("probabilities has no rows; give one row per activity")
     log_ratio = np.log(sums[first] / sums[second])
     table = pd.DataFrame({"log_ratio": log_ratio, "excess": log_ratio}, index=probabilities.index)
     return _with_spread(table, first, second, 0.0, {})

@@ -289,7 +289,7 @@ def _worded(axis: str, groups: Iterable[str], known: Mapping[str, str]) -> dict[
     by_key = {_key(name): phrase for name, phrase in known.items()}
     ages, rule = _AGES if axis == "age" else {}, _RULES.get(axis, "{} person")
     return {
-        group: by_key.get(_key(group, axis)) or ages.get(group) or rule.format(group.replace("_", " "))
+        group: by_key.get(_key(group, axis)) or ages.get(_key(group)) or rule.format(group.replace("_", " "))
         for group in groups
     }
 
