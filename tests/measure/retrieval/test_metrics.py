@@ -232,6 +232,12 @@ def test_every_metric_equals_a_plain_loop(task):
     assert found.dropped["query without a labelled image in its pool"] == len(scores) - measured
 
 
+@pytest.mark.parametrize("n_groups", [3, 4])
+def test_a_label_beyond_the_groups_is_refused(n_groups):
+    with pytest.raises(InputError, match=f"label 5, but there are {n_groups} groups"):
+        r.group_counts(np.array([[0, 5], [1, 1]]), n_groups)
+
+
 def test_a_list_measured_in_parts_is_the_same(monkeypatch):
     rng = np.random.default_rng(0)
     groups = r.Groups(rng.integers(-1, 4, 300), tuple("abcd"))

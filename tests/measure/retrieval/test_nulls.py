@@ -274,6 +274,14 @@ class TestDraws:
         null = r.chance(found, kind=kind, sets=np.zeros(8) if kind == "within_set" else None, draws=200)
         assert null.mean["abs_bias_at_k"].tolist() == found.values["abs_bias_at_k"].tolist() == [1.0]
 
+    @pytest.mark.parametrize("names", ["ab", "abcd"])
+    def test_lists_without_any_person_show_no_bias_by_chance_either(self, names):
+        # two images without a group come first: no ranking of the others brings a person among the top 2
+        groups = r.Groups(np.array([-1, -1, -1, 0, 1, 0, 1]), tuple(names))
+        found = r.evaluate(r.Scores([np.arange(7.0)[::-1]]), groups, k=2, pair=("a", "b"))
+        for kind in ("label_shuffle", "random_ranking"):
+            assert r.chance(found, kind=kind, draws=20).mean["bias_at_k"].tolist() == [0.0]
+
     @pytest.mark.parametrize("kind", ["label_shuffle", "random_ranking"])
     def test_lists_that_ties_make_longer_are_as_long_under_chance(self, kind):
         # two of five images tie at rank 2: three of the five are counted, and divided by K = 2
