@@ -404,6 +404,21 @@ class TestSummary:
         assert estimate.ci_low < estimate.value == estimate.ci_high
         assert any("hardly vary" in note for note in estimate.notes)
 
+    @pytest.mark.parametrize("own_pools", [True, False])
+    def test_only_a_t_interval_says_that_it_has_the_spread_of_chance(self, own_pools):
+        # eight queries that rank alike but for the last image, of one pool or of pools of their own
+        labels, scores = np.tile(np.arange(2), 20), np.tile(np.arange(40.0), (8, 1))
+        scores[0, 0] = 99.0
+        groups, candidates = r.Groups(labels, ("a", "b")), None
+        if own_pools:
+            groups = r.Groups(np.tile(labels, 8), ("a", "b"))
+            scores, candidates = np.tile(scores, (1, 8)), r.Candidates(np.repeat(np.arange(8), 40), np.arange(8))
+        found = r.evaluate(r.Scores(scores), groups, k=4, metrics=["representation"], candidates=candidates)
+        null = r.chance(found, kind="label_shuffle", draws=99)
+        for method in ("t", "percentile"):
+            notes = r.summary(found, null, method=method)[0].estimate.notes
+            assert any("spread of chance" in note for note in notes) == (method == "t")
+
 
 def subjects(seed):
     """24 subjects with 2 to 13 complete sets of 12 groups: labels, sets and pools."""

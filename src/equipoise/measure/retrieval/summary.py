@@ -228,10 +228,10 @@ class _Context:
 
         Queries that share images (a pool, or people in linked sets) are lopsided together: their own scatter does not
         show how far another pool would lie, and the spread of chance does. Elsewhere that spread is used where the
-        values happen to vary much less: rare levels that were not met by luck.
+        values happen to vary much less: rare levels that were not met by luck. No other method than ``t`` uses it.
         """
         sums = cluster_sums(excess, clusters)
-        if len(sums.sizes) < 2:
+        if len(sums.sizes) < 2 or self.method != "t":
             return 0.0, ""
         error = float(sums.standard_error[0])
         if self._shared(clusters, tells) or (self.null is not None and self.null.linked):
