@@ -318,6 +318,10 @@ class TestDraws:
             r.random_rankings([0, 0], 3, 1, np.random.default_rng(0))
         with pytest.raises(InputError, match="k = 0"):
             r.max_skew_law([3, 3], 0)
+        for pool, shares, group in (([6, 4], [1.0, 0.0], 1), ([6, 0], [0.0, 1.0], 0)):
+            with pytest.raises(InputError, match=f"desired gives group {group} the share 0 but it is in the pool"):
+                r.max_skew_law(pool, 2, desired=shares)
+        assert r.max_skew_law([6, 0], 2, desired=[1.0, 0.0]).values.tolist() == [0.0]
 
 
 class TestSummary:
