@@ -298,6 +298,15 @@ class TestTies:
         for name, values in stable.values.items():
             assert expected.values[name] == pytest.approx(values, abs=1e-9), name
 
+    def test_the_curve_of_shared_ranks_is_that_of_their_ndkl(self):
+        groups = r.Groups(np.array([0, 0, 1, 1]), ("a", "b"))
+        tied = r.evaluate(r.Scores([[1.0] * 4]), groups, k=2, metrics=["ndkl"], ties="expected")
+        assert tied.mean_kl_curve == pytest.approx([0] * 4)
+        distinct = r.evaluate(r.Scores([[4.0, 3.0, 2.0, 1.0]]), groups, k=2, metrics=["ndkl"], ties="expected")
+        assert distinct.mean_kl_curve == pytest.approx(r.kl_curve([0, 0, 1, 1], [0.5, 0.5]))
+        with pytest.raises(InputError, match="group 1 the share 0 but it was retrieved"):
+            r.evaluate(r.Scores([[1.0] * 4]), groups, k=2, metrics=["ndkl"], ties="expected", desired=[1.0, 0.0])
+
     def test_a_full_tie_is_parity(self):
         groups = r.Groups(np.array([0] * 60 + [1] * 40), ("a", "b"))
         found = r.evaluate(r.Scores(np.zeros((1, 100))), groups, k=10, ties="expected")
