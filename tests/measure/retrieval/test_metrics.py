@@ -328,6 +328,12 @@ class TestTies:
             assert mine.values[name] == pytest.approx(values), name
         assert (mine.indices == np.append(rows, -1)[moved.indices]).all()
 
+    def test_an_order_of_small_whole_numbers_can_be_reversed(self):
+        groups = r.Groups(np.array([0, 1, 0, 1]), ("a", "b"))
+        for places in (np.arange(4, dtype=np.uint8), np.array([-128, 0, 1, 2], dtype=np.int8)):
+            found = r.evaluate(r.Scores([[1.0] * 4]), groups, k=4, ties="reverse", tie_order=places)
+            assert found.indices.tolist() == [[3, 2, 1, 0]]
+
     def test_ties_shared_out_have_no_null(self):
         groups = r.Groups(np.arange(40) % 2, ("a", "b"))
         tied = r.evaluate(r.Scores(np.arange(80).reshape(2, 40) // 4), groups, k=5, ties="expected")

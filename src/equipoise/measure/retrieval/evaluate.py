@@ -161,6 +161,8 @@ def _order(ties: str, tie_order: ArrayLike | None) -> Order | NDArray[np.int64]:
     if tie_order is None:
         return "reverse" if ties == "reverse" else "stable"
     places = np.asarray(tie_order)
+    if places.dtype.kind in "iu":
+        places = places.astype(np.int64)  # smaller types may have no such negative number
     return np.asarray(-places if ties == "reverse" else places)
 
 
