@@ -305,6 +305,11 @@ class TestDraws:
             ({"draws": 1}, "draws = 1"),
             ({"kind": "within_set"}, "needs sets"),
             ({"sets": [0, 1]}, "for 30 images"),
+            ({"strata": np.zeros(30, dtype=int)}, "give sets too"),
+            (
+                {"kind": "random_ranking", "sets": np.zeros(30), "strata": np.zeros(30, dtype=int)},
+                "no use with kind='random_ranking', so leave them out",
+            ),
         ],
     )
     def test_bad_input_is_a_sentence(self, arguments, words):
@@ -378,8 +383,9 @@ class TestSummary:
         together = r.summary(found, clusters=np.repeat(np.arange(12), 5))[0].estimate
         assert together.ci_high - together.ci_low > 2 * (alone.ci_high - alone.ci_low)
         assert together.null_mean is None
-        with pytest.raises(InputError, match="one key per query"):
-            r.summary(found, clusters=[1, 2])
+        for keys in ([1, 2], np.zeros(61)):
+            with pytest.raises(InputError, match="for 60 queries; give one key per query"):
+                r.summary(found, clusters=keys)
 
     @pytest.mark.parametrize("draws", [0, 200])
     def test_skew_compares_with_what_the_same_queries_should_show(self, draws):

@@ -138,9 +138,9 @@ def _clusters(retrieved: Retrieved, clusters: ArrayLike | None) -> NDArray[Any] 
     if clusters is None:
         return None
     keys = np.asarray(clusters)
-    expected = int(retrieved.queries.max()) + 1
-    if keys.ndim != 1 or len(keys) < expected:
-        raise InputError(f"clusters has shape {keys.shape}; give one key per query")
+    n_queries = len(retrieved.queries) + sum(retrieved.dropped.values())
+    if keys.shape != (n_queries,):
+        raise InputError(f"clusters has shape {keys.shape} for {n_queries} queries; give one key per query")
     return keys[retrieved.queries]
 
 
