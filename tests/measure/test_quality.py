@@ -473,6 +473,10 @@ def test_directional_similarity_matches_a_plain_loop_and_drops_what_did_not_move
         (lambda: quality.prompt_adherence(np.eye(2), np.eye(2), [0, 0.5]), r"prompt_of\[1\] = 0.5"),
         (lambda: quality.prompt_adherence(np.eye(2), np.eye(2), [0]), "prompt_of has 1 entries"),
         (lambda: quality.directional_similarity(np.eye(2), np.eye(2), np.eye(2), np.eye(2)), "no pair changed"),
+        (
+            lambda: quality.directional_similarity(*[np.eye(2), np.eye(2)[::-1]] * 2, clusters=[1]),
+            r"clusters has shape \(1,\) for 2 pairs",
+        ),
         (lambda: quality.disjoint_pairs(1), "n must be"),
     ],
 )
