@@ -55,6 +55,14 @@ def test_a_small_balanced_dataset_is_not_called_uneven():
     assert skewed.evenness.ci_high < skewed.evenness.null_mean
 
 
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_one_source_has_no_interval_and_says_so(names):
+    found = dataset.group_counts(Groups(np.array([0, 0, 1]), tuple(names)), clusters=[7, 7, 7], draws=20)
+    for estimate in (found.evenness, *found.shares.values()):
+        assert estimate.ci_low is None
+        assert "no interval: one independent unit" in estimate.notes
+
+
 # Representation and co-occurrence
 
 
