@@ -365,6 +365,12 @@ def test_recognition_of_noise_is_at_chance():
         assert abs(overall.excess) < 4 * overall.null_sd
 
 
+def test_a_k_may_be_a_whole_number_of_any_type():
+    found = binding.activity_recognition(SCENES, [1.0, 2.0], [[0.5], [3.0]], ks=(1.0,))
+    assert found.values["recall@1"].tolist() == [1.0, 0.0]
+    assert found.chance["recall@1"].tolist() == [0.5, 0.5]
+
+
 def test_one_activity_has_a_value_but_no_interval():
     scenes = binding.Scenes.of(["a"] * 6, ["E2"] * 3 + ["U2"] * 3)
     found = binding.image_to_text(scenes, [1, 1, 0, 1, 0, 0], [0.5] * 6)

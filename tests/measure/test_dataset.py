@@ -55,6 +55,14 @@ def test_a_small_balanced_dataset_is_not_called_uneven():
     assert skewed.evenness.ci_high < skewed.evenness.null_mean
 
 
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_one_source_has_no_interval_and_says_so(names):
+    found = dataset.group_counts(Groups(np.array([0, 0, 1]), tuple(names)), clusters=[7, 7, 7], draws=20)
+    for estimate in (found.evenness, *found.shares.values()):
+        assert estimate.ci_low is None
+        assert "no interval: one independent unit" in estimate.notes
+
+
 # Representation and co-occurrence
 
 
@@ -128,6 +136,20 @@ def test_an_injected_leaning_is_found():
     assert found.distance.p_value < 0.05
     assert found.lopsided().iloc[0]["item"] == "s3"
     assert set(found.lopsided()["item"]) == {"s3"}
+
+
+@pytest.mark.parametrize("names", ["fm", "fmx"])
+def test_two_groups_are_one_test_an_item(names):
+    # all five ties are men's, 2 / 252; the cat is in every image and tests nothing
+    groups = Groups(np.repeat([0, 1], 5), tuple(names))
+    matrix, items = dataset.presence_of([["cat"]] * 5 + [["cat", "tie"]] * 5)
+    table = dataset.cooccurrence(groups, matrix, items).table.set_index(["item", "group"])["p_adjusted"]
+    for group in "fm":
+        assert table["tie", group] == pytest.approx(2 / 252)
+        assert table["cat", group] == 1.0
+    three = Groups(np.array([0] * 4 + [1] * 5 + [2]), tuple("fmx"))
+    ties = dataset.cooccurrence(three, matrix, items).table.query("item == 'tie'")
+    assert ties["p_adjusted"].min() == pytest.approx(3 * ties["p_value"].min())
 
 
 def test_cooccurrence_of_several_items_an_image():

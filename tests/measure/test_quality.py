@@ -61,6 +61,12 @@ def test_frechet_with_fewer_rows_than_dimensions_matches_eigenvalues(seed, n, m)
     )
 
 
+@pytest.mark.parametrize(("rows", "folds"), [(4, 4), (12, 10)])
+def test_the_note_of_a_jackknife_has_its_folds(rows, folds):
+    x = np.random.default_rng(0).normal(size=(rows, 20))
+    assert f"the interval is a {folds}-fold jackknife" in str(quality.frechet_distance(x, x + 1).notes)
+
+
 def test_frechet_of_two_gaussians_is_known_and_identical_sets_are_at_zero():
     # one dimension: (m1 - m2)^2 + (s1 - s2)^2
     x = np.array([[-1.0], [0.0], [1.0]])
@@ -473,6 +479,10 @@ def test_directional_similarity_matches_a_plain_loop_and_drops_what_did_not_move
         (lambda: quality.prompt_adherence(np.eye(2), np.eye(2), [0, 0.5]), r"prompt_of\[1\] = 0.5"),
         (lambda: quality.prompt_adherence(np.eye(2), np.eye(2), [0]), "prompt_of has 1 entries"),
         (lambda: quality.directional_similarity(np.eye(2), np.eye(2), np.eye(2), np.eye(2)), "no pair changed"),
+        (
+            lambda: quality.directional_similarity(*[np.eye(2), np.eye(2)[::-1]] * 2, clusters=[1]),
+            r"clusters has shape \(1,\) for 2 pairs",
+        ),
         (lambda: quality.disjoint_pairs(1), "n must be"),
     ],
 )

@@ -490,6 +490,19 @@ def test_multi_attribute_of_equal_sides_is_chance():
     assert min(floor) > 0.02  # sizes do not cancel
 
 
+def test_a_set_that_no_image_shows_is_not_in_the_mean():
+    # b("man" | 0) = 1, and half of these images are said to show women: 1/2; nobody shows 1
+    there, said = groups_of([0, 0, 1, 1]), groups_of([0, 1, 1, 1])
+    shown = np.array([[1, 0], [1, 0], [0, 0], [0, 0]])
+    for sets, unseen in ((((0,),), {}), (((0,), (1,)), {"sets without an image in the reference": 1})):
+        made = multi_attribute_amplification(there, shown, said, shown, sets=sets, **FEW)
+        assert made.estimate.value == pytest.approx(0.5)
+        assert made.sets == (("0",),)
+        assert made.estimate.dropped == unseen
+    with pytest.raises(InputError, match="none of the sets occurs"):
+        multi_attribute_amplification(there, shown, said, shown, sets=((1,),), **FEW)
+
+
 def test_sets_are_limited_by_name():
     shown = np.array([[1, 1, 1], [1, 1, 0], [0, 0, 0]])
     assert attribute_sets(shown) == ((0, 1), (0, 1, 2))

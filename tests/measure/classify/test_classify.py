@@ -212,6 +212,20 @@ def test_no_interval_is_a_point():
         assert "no interval: the resamples do not differ" in estimate.notes
 
 
+def test_draws_without_a_label_to_compare_are_left_out():
+    # one label, on two of eight images of each group: the classifier finds it in women alone
+    truth = np.tile([1.0, 1.0, *[0.0] * 6], 2)[:, None]
+    groups = Groups.from_values(["f"] * 8 + ["m"] * 8)
+    perfect = object_recall(truth, truth, groups, least=2)
+    assert "no interval: the resamples do not differ" in perfect.by_group["f"].notes
+    said = truth * (groups.labels == 0)[:, None]
+    # 140 of the 1,820 deals of the four images over both groups leave one group none, and say nothing
+    null = object_recall(said, truth, groups, least=2, draws=2000).gap.null_mean
+    # two and two, 28 * 28 deals: a third part hits from misses (gap 1), the others do not (gap 0)
+    # three and one, 2 * 56 * 8 deals: one of the three is like the one alone (gap 2/3)
+    assert null == pytest.approx((784 / 3 + 896 * 2 / 3) / 1680, abs=0.03)
+
+
 def test_recall_gap_is_chance_for_equal_groups_and_found_for_unequal_ones():
     rng = np.random.default_rng(3)
     groups = Groups.from_values(np.tile(["a", "b", "c"], 200))

@@ -104,6 +104,18 @@ class TestPairs:
                 assert row.estimate.p_value == pytest.approx(extreme)
         assert seen == len(rows)
 
+    def test_a_pair_of_few_sets_is_tested_exactly_beside_one_of_many(self):
+        # a and b in fourteen sets, c in five, where it always scores lower: 2 of 32 patterns are as extreme
+        groups = Groups(np.append(np.tile([0, 1], 14), [2] * 5), tuple("abc"))
+        scores = np.append(np.tile([1.0, 0.0], 14), [-1.0] * 5)
+        sets = np.append(np.repeat(np.arange(14), 2), np.arange(5))
+        rows = cf.pair_gaps(cf.gap_cells(scores, sets, groups), draws=99)
+        assert {(row.first, row.second): row.estimate.p_value for row in rows} == {
+            ("a", "b"): 1 / 100,
+            ("a", "c"): 2 / 32,
+            ("b", "c"): 2 / 32,
+        }
+
     def test_all_subjects_count_once(self):
         groups = Groups(np.tile([0, 1], 4), ("a", "b"))
         # subject x: gaps 1, 1, 1; subject y: gap 5

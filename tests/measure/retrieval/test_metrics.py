@@ -232,6 +232,12 @@ def test_every_metric_equals_a_plain_loop(task):
     assert found.dropped["query without a labelled image in its pool"] == len(scores) - measured
 
 
+@pytest.mark.parametrize("n_groups", [3, 4])
+def test_a_label_beyond_the_groups_is_refused(n_groups):
+    with pytest.raises(InputError, match=f"label 5, but there are {n_groups} groups"):
+        r.group_counts(np.array([[0, 5], [1, 1]]), n_groups)
+
+
 def test_a_list_measured_in_parts_is_the_same(monkeypatch):
     rng = np.random.default_rng(0)
     groups = r.Groups(rng.integers(-1, 4, 300), tuple("abcd"))
@@ -292,6 +298,15 @@ class TestTies:
         for name, values in stable.values.items():
             assert expected.values[name] == pytest.approx(values, abs=1e-9), name
 
+    def test_the_curve_of_shared_ranks_is_that_of_their_ndkl(self):
+        groups = r.Groups(np.array([0, 0, 1, 1]), ("a", "b"))
+        tied = r.evaluate(r.Scores([[1.0] * 4]), groups, k=2, metrics=["ndkl"], ties="expected")
+        assert tied.mean_kl_curve == pytest.approx([0] * 4)
+        distinct = r.evaluate(r.Scores([[4.0, 3.0, 2.0, 1.0]]), groups, k=2, metrics=["ndkl"], ties="expected")
+        assert distinct.mean_kl_curve == pytest.approx(r.kl_curve([0, 0, 1, 1], [0.5, 0.5]))
+        with pytest.raises(InputError, match="group 1 the share 0 but it was retrieved"):
+            r.evaluate(r.Scores([[1.0] * 4]), groups, k=2, metrics=["ndkl"], ties="expected", desired=[1.0, 0.0])
+
     def test_a_full_tie_is_parity(self):
         groups = r.Groups(np.array([0] * 60 + [1] * 40), ("a", "b"))
         found = r.evaluate(r.Scores(np.zeros((1, 100))), groups, k=10, ties="expected")
@@ -312,6 +327,12 @@ class TestTies:
         for name, values in moved.values.items():
             assert mine.values[name] == pytest.approx(values), name
         assert (mine.indices == np.append(rows, -1)[moved.indices]).all()
+
+    def test_an_order_of_small_whole_numbers_can_be_reversed(self):
+        groups = r.Groups(np.array([0, 1, 0, 1]), ("a", "b"))
+        for places in (np.arange(4, dtype=np.uint8), np.array([-128, 0, 1, 2], dtype=np.int8)):
+            found = r.evaluate(r.Scores([[1.0] * 4]), groups, k=4, ties="reverse", tie_order=places)
+            assert found.indices.tolist() == [[3, 2, 1, 0]]
 
     def test_ties_shared_out_have_no_null(self):
         groups = r.Groups(np.arange(40) % 2, ("a", "b"))

@@ -274,6 +274,14 @@ class TestDraws:
         null = r.chance(found, kind=kind, sets=np.zeros(8) if kind == "within_set" else None, draws=200)
         assert null.mean["abs_bias_at_k"].tolist() == found.values["abs_bias_at_k"].tolist() == [1.0]
 
+    @pytest.mark.parametrize("names", ["ab", "abcd"])
+    def test_lists_without_any_person_show_no_bias_by_chance_either(self, names):
+        # two images without a group come first: no ranking of the others brings a person among the top 2
+        groups = r.Groups(np.array([-1, -1, -1, 0, 1, 0, 1]), tuple(names))
+        found = r.evaluate(r.Scores([np.arange(7.0)[::-1]]), groups, k=2, pair=("a", "b"))
+        for kind in ("label_shuffle", "random_ranking"):
+            assert r.chance(found, kind=kind, draws=20).mean["bias_at_k"].tolist() == [0.0]
+
     @pytest.mark.parametrize("kind", ["label_shuffle", "random_ranking"])
     def test_lists_that_ties_make_longer_are_as_long_under_chance(self, kind):
         # two of five images tie at rank 2: three of the five are counted, and divided by K = 2
@@ -297,6 +305,11 @@ class TestDraws:
             ({"draws": 1}, "draws = 1"),
             ({"kind": "within_set"}, "needs sets"),
             ({"sets": [0, 1]}, "for 30 images"),
+            ({"strata": np.zeros(30, dtype=int)}, "give sets too"),
+            (
+                {"kind": "random_ranking", "sets": np.zeros(30), "strata": np.zeros(30, dtype=int)},
+                "no use with kind='random_ranking', so leave them out",
+            ),
         ],
     )
     def test_bad_input_is_a_sentence(self, arguments, words):
@@ -310,6 +323,10 @@ class TestDraws:
             r.random_rankings([0, 0], 3, 1, np.random.default_rng(0))
         with pytest.raises(InputError, match="k = 0"):
             r.max_skew_law([3, 3], 0)
+        for pool, shares, group in (([6, 4], [1.0, 0.0], 1), ([6, 0], [0.0, 1.0], 0)):
+            with pytest.raises(InputError, match=f"desired gives group {group} the share 0 but it is in the pool"):
+                r.max_skew_law(pool, 2, desired=shares)
+        assert r.max_skew_law([6, 0], 2, desired=[1.0, 0.0]).values.tolist() == [0.0]
 
 
 class TestSummary:
@@ -366,8 +383,9 @@ class TestSummary:
         together = r.summary(found, clusters=np.repeat(np.arange(12), 5))[0].estimate
         assert together.ci_high - together.ci_low > 2 * (alone.ci_high - alone.ci_low)
         assert together.null_mean is None
-        with pytest.raises(InputError, match="one key per query"):
-            r.summary(found, clusters=[1, 2])
+        for keys in ([1, 2], np.zeros(61)):
+            with pytest.raises(InputError, match="for 60 queries; give one key per query"):
+                r.summary(found, clusters=keys)
 
     @pytest.mark.parametrize("draws", [0, 200])
     def test_skew_compares_with_what_the_same_queries_should_show(self, draws):
@@ -395,6 +413,21 @@ class TestSummary:
         # ln 4 is the most that four groups as frequent can show, so the interval ends there
         assert estimate.ci_low < estimate.value == estimate.ci_high
         assert any("hardly vary" in note for note in estimate.notes)
+
+    @pytest.mark.parametrize("own_pools", [True, False])
+    def test_only_a_t_interval_says_that_it_has_the_spread_of_chance(self, own_pools):
+        # eight queries that rank alike but for the last image, of one pool or of pools of their own
+        labels, scores = np.tile(np.arange(2), 20), np.tile(np.arange(40.0), (8, 1))
+        scores[0, 0] = 99.0
+        groups, candidates = r.Groups(labels, ("a", "b")), None
+        if own_pools:
+            groups = r.Groups(np.tile(labels, 8), ("a", "b"))
+            scores, candidates = np.tile(scores, (1, 8)), r.Candidates(np.repeat(np.arange(8), 40), np.arange(8))
+        found = r.evaluate(r.Scores(scores), groups, k=4, metrics=["representation"], candidates=candidates)
+        null = r.chance(found, kind="label_shuffle", draws=99)
+        for method in ("t", "percentile"):
+            notes = r.summary(found, null, method=method)[0].estimate.notes
+            assert any("spread of chance" in note for note in notes) == (method == "t")
 
 
 def subjects(seed):

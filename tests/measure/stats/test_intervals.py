@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats as sps
 from tests.examples import examples
 
+from equipoise.errors import InputError
 from equipoise.measure import retrieval, stats
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
@@ -304,6 +305,10 @@ class TestRecall:
         gap = retrieval.gap_by_group(np.arange(12.0), groups, draws=19).gap
         assert "no query of c: left out of the gap" in gap.notes
         assert gap.n_groups == 2
+
+    def test_no_shuffles_are_refused(self):
+        with pytest.raises(InputError, match="draws must be a whole number of at least 1, not 0"):
+            retrieval.gap_by_group([1.0, 2.0], Groups.from_values(["a", "b"]), draws=0)
 
     def test_a_median_needs_six_units(self):
         groups = Groups.from_values(["a"] * 5 + ["b"] * 6)

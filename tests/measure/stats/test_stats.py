@@ -249,8 +249,11 @@ class TestPower:
         assert (found.p_low, found.p_high) == pytest.approx((low, high))
         assert found.p_value == max(low, high)
         assert stats.equivalence(values[:3], -0.01, 0.01).p_value > 0.05
-        assert stats.equivalence([0.0, 0.0], -1, 1).p_value == 0.0
-        assert stats.equivalence([2.0, 2.0], -1, 1).p_value == 1.0
+
+    @pytest.mark.parametrize("value", [0.0, 0.1, 2.0])
+    def test_values_that_are_all_alike_show_no_equivalence(self, value):
+        found = stats.equivalence([value] * 3, -1, 1)
+        assert (found.p_low, found.p_high, found.p_value) == (1.0, 1.0, 1.0)
 
     def test_equivalence_keeps_its_level_at_the_bound(self):
         rng = np.random.default_rng(1)

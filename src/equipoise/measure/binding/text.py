@@ -201,8 +201,8 @@ def activity_recognition(
     first, last = above.astype(np.intp), (above + tied + 1).astype(np.intp)
     values = {"mrr": (harmonic[last] - harmonic[first]) / (tied + 1)}
     chance = {"mrr": reciprocal_rank_chance(captions)}
-    for k in ks:
-        values[f"recall@{as_count(k, 'ks')}"] = np.clip(k - above, 0, tied + 1) / (tied + 1)
+    for k in [as_count(k, "ks") for k in ks]:
+        values[f"recall@{k}"] = np.clip(k - above, 0, tied + 1) / (tied + 1)
         chance[f"recall@{k}"] = np.minimum(k, captions) / captions
     by_scenario = {
         scenario: {

@@ -112,7 +112,8 @@ def multi_attribute_amplification(
 ) -> MultiAmplification:
     """Mean size and variance of how leanings change over sets m of attributes (an image has m if it has all of it).
 
-    M: the sets of :func:`attribute_sets` that occur with a group in the reference, or ``sets``.
+    M: the sets of :func:`attribute_sets` that occur with a group in the reference, or ``sets``; of these, too, only
+    those that occur there, because the others have no b and no p(g | m). ``group_to_sets`` needs neither and takes all.
 
     - ``undirected``: 1 / |M| sum over g, m of |1[b(m, g) > 1 / G] (b hat(m, g) - b(m, g))|, b the group's share of
       the images with m; b hat from predicted sets and groups.
@@ -132,7 +133,8 @@ def multi_attribute_amplification(
         predicted: (n,) the groups the captions name; the same names as in ``groups``, in the same order.
         predicted_tasks: (n, L) 0 and 1: which of the attributes the captions mention.
         direction: one of the three above.
-        sets: the column numbers of each set, taken as given; those of :func:`attribute_sets` if None.
+        sets: the column numbers of each set; those of :func:`attribute_sets` if None. Sets that do not occur in the
+            reference are left out and counted, except for ``group_to_sets``.
         kind: ``annotated`` or ``all``, for :func:`attribute_sets`, like the next two; not read where ``sets`` are
             given.
         largest: the most columns of a set of ``all``.
@@ -172,6 +174,13 @@ def multi_attribute_amplification(
     members = attribute_sets(shown, kind=kind, largest=largest, least=least) if sets is None else sets
     if not members:
         raise InputError(f"no set of attributes occurs in {least} images; there is nothing to measure")
+    if direction == "undirected" and sets is not None:
+        seen = np.asarray(having(shown, members).sum(axis=0)).ravel() > 0
+        members = tuple(member for member, there in zip(members, seen, strict=True) if there)
+        if not members:
+            raise InputError("none of the sets occurs in the reference; give sets that some image has all of")
+        if not seen.all():
+            dropped = {**dropped, "sets without an image in the reference": int((~seen).sum())}
     names = tuple(tuple(words[i] for i in member) for member in members)
     counts = DirectionalCounts(
         groups.labels[kept],

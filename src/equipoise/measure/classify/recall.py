@@ -122,6 +122,8 @@ def object_recall(
             for block in permuted_labels(labels, as_count(draws, "draws"), rng)
         ]
     )
+    if not len(null):
+        raise InputError(f"none of {draws} shuffles leaves a label that all groups have; ask for more draws")
     dropped = {
         "images without a group": int((~kept).sum()),
         "labels too rare in a group": said.shape[1] - len(compared),
@@ -159,9 +161,12 @@ def object_recall(
 def _recalls(weights: list[Floats], hits: Floats, shown: Floats) -> Floats:
     """(G, b) mean recall over labels, from how often each image counts, (b, n) for each group.
 
-    In a draw only labels that all groups have are compared, so that it is the same labels for each.
+    In a draw only labels that all groups have are compared, so that it is the same labels for each; draws without any
+    are left out.
     """
     sizes = np.stack([each @ shown for each in weights])
     there = (sizes > 0).all(axis=0)
     shares = np.stack([each @ hits for each in weights]) / np.maximum(sizes, 1e-300)
-    return np.asarray(np.where(there, shares, 0.0).sum(axis=2) / np.maximum(there.sum(axis=1), 1))
+    counts = there.sum(axis=1)
+    some = counts > 0
+    return np.asarray(np.where(there, shares, 0.0).sum(axis=2)[:, some] / counts[some])

@@ -30,7 +30,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import holm, sign_flip, with_chance
+from equipoise.measure.stats.permutation import EXACT_LIMIT, holm, sign_flip, with_chance
 
 __all__ = [
     "Decomposition",
@@ -155,6 +155,8 @@ def _gaps_of(
         there = members[pair.usable[members]]
         units = Units(cells, there, pair.gaps[there], column[~np.isnan(column)])
         p_value, spread, shared = float(test.p_value[place]), float(test.null_sd[place]), 0.0
+        if not test.exact and len(units) <= EXACT_LIMIT:  # other pairs have more units than this one
+            p_value = float(sign_flip(units.values).p_value)
         notes = cells.notes if len(units) == len(there) else (*cells.notes, f"n is subjects, of {len(there)} sets")
         if units.links is not None or (subject is None and cells.links is not None):
             p_value, spread = units.flip_test(draws, seed)

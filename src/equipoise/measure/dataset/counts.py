@@ -35,8 +35,10 @@ class Leaning:
     log_odds p_value p_adjusted``. ``share`` is the group's part of the item's images, ``overall`` its part of the
     dataset; ``even`` is chance, the same unless clusters show several groups (then what their own shares make even),
     ``excess`` is ``share - even``. ``p_value`` is exact (hypergeometric, two-sided) and ``p_adjusted`` Holm's over all
-    rows; with clusters ``p_value`` is of exchanged labels and ``p_adjusted`` of the largest deviation of all rows
-    (Westfall and Young). ``sources`` counts the independent clusters that have the item."""
+    rows, where the two rows of an item are one test if there are two groups, and rows that cannot differ from chance
+    (of a group without images, or an item of all images) are none; with clusters ``p_value`` is of exchanged labels and
+    ``p_adjusted`` of the largest deviation of all rows (Westfall and Young). ``sources`` counts the independent
+    clusters that have the item."""
     distance: Estimate
     """Mean over items of half the summed |excess| (total variation); chance by shuffled groups."""
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -221,6 +223,13 @@ def _leaning_table(items: list[str], groups: Groups, counts: Floats, totals: Flo
     # hypergeometric: of n images, ``size`` are of the group and ``total`` have the item
     law = sps.hypergeom(n.astype(int), size.astype(int), total.astype(int))
     p_value = np.minimum(1.0, 2 * np.minimum(law.cdf(count), law.sf(count - 1)))
+    there = np.flatnonzero(sizes)
+    # of two groups one has what the other lacks: a row and its mirror are one test
+    tested = np.ix_(totals < n, there[:1] if len(there) == 2 else there)
+    table, adjusted = p_value.reshape(counts.shape), np.ones(counts.shape)
+    adjusted[tested] = holm(table[tested].ravel()).reshape(table[tested].shape)
+    if len(there) == 2:
+        adjusted[:, there[1]] = adjusted[:, there[0]]
     return _table(
         items,
         groups,
@@ -230,7 +239,7 @@ def _leaning_table(items: list[str], groups: Groups, counts: Floats, totals: Flo
         intervals=np.array([wilson_interval(c, int(t), level=level) for c, t in zip(count, total, strict=True)]),
         null_sd=np.sqrt(size / n * (1 - size / n) / total * (n - total) / max(1.0, n - 1)),
         p_value=p_value,
-        p_adjusted=holm(p_value),
+        p_adjusted=adjusted.ravel(),
     )
 
 

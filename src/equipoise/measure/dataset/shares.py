@@ -103,6 +103,7 @@ def group_counts(
     sampled = _sampled(counts, draws, rng) if codes is None else _renamed(labels, codes, n_groups, draws, rng)
     size = float(n) if codes is None else effective_n(labels, codes, n_groups)
     notes = () if codes is None else (_independent(n, int(codes.max()) + 1, size),)
+    alone = (*notes, no_interval("one independent unit"))
     dropped = {"undefined group": groups.n_undefined} if groups.n_undefined else {}
     shares = {}
     for g, name in enumerate(groups.names):
@@ -120,7 +121,7 @@ def group_counts(
             n=n,
             n_groups=n_groups,
             dropped=dropped,
-            notes=notes if low is not None else (*notes, no_interval("one independent unit")),
+            notes=alone if low is None else notes,
             level=level,
         )
     together = np.maximum(sampled.p_together, [share.p_value or 0.0 for share in shares.values()])
@@ -129,7 +130,14 @@ def group_counts(
     evenness = _evenness_estimate(counts, sampled.counts, together.min(), shares, size, rng, level)
     return GroupCounts(
         shares,
-        Estimate(**evenness, n=n, n_groups=n_groups, dropped=dropped, notes=notes, level=level),
+        Estimate(
+            **evenness,
+            n=n,
+            n_groups=n_groups,
+            dropped=dropped,
+            notes=alone if evenness["ci_low"] is None else notes,
+            level=level,
+        ),
         dict(zip(groups.names, counts.tolist(), strict=True)),
         groups.n_undefined,
         dict(zip(groups.names, together.tolist(), strict=True)),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import COSINE_TIE, as_matrix, same_length, same_width, unit_rows
+from equipoise.measure.arrays import COSINE_TIE, as_keys, as_matrix, same_length, same_width, unit_rows
 from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
@@ -252,7 +252,7 @@ def directional_similarity(
     if not kept.any():
         raise InputError("no pair changed in both image and text; a direction needs a change")
     values = (moved[kept] * asked[kept]).sum(axis=1) / sizes[kept]
-    groups = None if clusters is None else np.asarray(clusters)[kept]
+    groups = None if clusters is None else as_keys(clusters, "clusters", len(kept), "pair")[kept]
     dropped = {"image or text unchanged": int((~kept).sum())}
     return ItemScores.of(values, clusters=groups, kept=kept, dropped=dropped, level=level)
 

@@ -117,7 +117,8 @@ def frechet_distance(real: Any, generated: Any, *, level: float = 0.95) -> Estim
 
     Range [0, inf), lower is closer. It is biased upwards by about c / n, c growing with d: compare only values of
     equal n, or use :func:`kernel_distance`, which is unbiased. The interval is sampling error around the biased
-    value: delta method where both sets have more rows than dimensions, else a 10-fold jackknife.
+    value: delta method where both sets have more rows than dimensions, else a 10-fold jackknife
+    (of fewer folds with fewer rows).
 
     Args:
         real: (n, d) features of real images.
@@ -147,7 +148,7 @@ def frechet_distance(real: Any, generated: Any, *, level: float = 0.95) -> Estim
     by_x = [_frechet_of_rows(np.delete(x, np.s_[f::folds], axis=0), y) for f in range(folds)]
     by_y = [_frechet_of_rows(x, np.delete(y, np.s_[f::folds], axis=0)) for f in range(folds)]
     error = jackknife_error(np.array(by_x), np.array(by_y))
-    notes = (*notes, "a singular covariance (few rows): the interval is a 10-fold jackknife")
+    notes = (*notes, f"a singular covariance (few rows): the interval is a {folds}-fold jackknife")
     return normal_estimate(value, error, n, least=0.0, level=level, notes=notes)
 
 

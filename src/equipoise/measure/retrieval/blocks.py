@@ -47,7 +47,7 @@ def group_counts(ranked: NDArray[np.integer], n_groups: int) -> NDArray[np.int64
 
     Args:
         ranked: (..., T) the number of the group of each image; negative ones count for none.
-        n_groups: G, how many groups there are.
+        n_groups: G, how many groups there are; no label is as large.
 
     Returns:
         (..., G) counts.
@@ -55,9 +55,11 @@ def group_counts(ranked: NDArray[np.integer], n_groups: int) -> NDArray[np.int64
     >>> group_counts(np.array([[0, 1, 1, -1]]), 3).tolist()
     [[1, 2, 0]]
     """
-    lists = ranked.reshape(-1, ranked.shape[-1])
-    if n_groups <= 3:
+    if ranked.max(initial=0) >= n_groups:
+        raise InputError(f"ranked holds label {int(ranked.max())}, but there are {n_groups} groups, numbered from 0")
+    if n_groups <= 3 or ranked.size == 0:
         return np.stack([(ranked == group).sum(axis=-1) for group in range(n_groups)], axis=-1)
+    lists = ranked.reshape(-1, ranked.shape[-1])
     flat = lists + np.arange(len(lists))[:, None] * n_groups
     counts = np.bincount(flat[lists >= 0], minlength=len(lists) * n_groups)
     return counts.reshape(*ranked.shape[:-1], n_groups)

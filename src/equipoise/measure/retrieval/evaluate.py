@@ -161,6 +161,8 @@ def _order(ties: str, tie_order: ArrayLike | None) -> Order | NDArray[np.int64]:
     if tie_order is None:
         return "reverse" if ties == "reverse" else "stable"
     places = np.asarray(tie_order)
+    if places.dtype.kind in "iu":
+        places = places.astype(np.int64)  # smaller types may have no such negative number
     return np.asarray(-places if ties == "reverse" else places)
 
 
@@ -323,14 +325,13 @@ def _measured(
     if usable.size == 0:
         return {}, None
     some, pool = ranking.some(usable), pool_counts[usable]
+    if ties == "expected":
+        return expected_list_metrics(some, groups.labels, pool, recipe)
     ranked = some.labels(groups.labels)
     curve = None
     if recipe.looks_deep:
         curve = kl_curve(ranked[:, : recipe.depth], desired_shares(recipe.desired, pool))
-    total = None if curve is None else curve.sum(axis=0)
-    if ties == "expected":
-        return expected_list_metrics(some, groups.labels, pool, recipe), total
-    return list_metrics(ranked, pool, recipe, curve), total
+    return list_metrics(ranked, pool, recipe, curve), None if curve is None else curve.sum(axis=0)
 
 
 def _pair_values(

@@ -141,6 +141,11 @@ def max_skew_law(pool_counts: ArrayLike, k: int, *, desired: str | ArrayLike = "
     size = min(k, int(pool.sum()))
     if size < 1:
         raise InputError(f"k = {k}: give at least 1")
+    lost = (share <= 0) & (pool > 0)
+    if lost.any():
+        raise InputError(
+            f"desired gives group {int(np.argmax(lost))} the share 0 but it is in the pool; its skew would be infinite"
+        )
     counts = np.arange(1, size + 1)
     with np.errstate(divide="ignore"):
         levels = np.where(counts <= pool[:, None], np.log(counts / size) - np.log(share)[:, None], np.inf)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.measure.arrays import as_keys
+from equipoise.measure.arrays import as_count, as_keys
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval, no_null, note, of_sources
@@ -271,6 +271,7 @@ def gap_by_group(
     Returns:
         The number of each group that has queries, and the gap with its chance level.
     """
+    as_count(draws, "draws")
     given = np.asarray(values, dtype=np.float64)
     groups.check_length(len(given))
     data = _Sorted.of(given, groups, clusters, sources, shuffle_within)
@@ -286,7 +287,6 @@ def gap_by_group(
     if high == low:
         low = 1
     null = data.shuffled_gaps(statistic, kept, draws, rng)
-    dropped = {"query of an undefined group": groups.n_undefined}
     absent = ", ".join(groups.names[g] for g in range(groups.n_groups) if g not in kept)
     missing = (note("no_queries", groups=absent),) if absent else ()
     without = [no_interval(f"{name} has none") for name in names if by_group[name].ci_low is None]
@@ -296,7 +296,7 @@ def gap_by_group(
         *interval,
         n=int(counts.sum()),
         n_groups=len(kept),
-        dropped=dropped,
+        dropped={"query of an undefined group": groups.n_undefined},
         notes=(minus(names[high], names[low]), *of_sources(data.sources), *missing, *without),
         level=level,
     )

@@ -138,9 +138,9 @@ def _clusters(retrieved: Retrieved, clusters: ArrayLike | None) -> NDArray[Any] 
     if clusters is None:
         return None
     keys = np.asarray(clusters)
-    expected = int(retrieved.queries.max()) + 1
-    if keys.ndim != 1 or len(keys) < expected:
-        raise InputError(f"clusters has shape {keys.shape}; give one key per query")
+    n_queries = len(retrieved.queries) + sum(retrieved.dropped.values())
+    if keys.shape != (n_queries,):
+        raise InputError(f"clusters has shape {keys.shape} for {n_queries} queries; give one key per query")
     return keys[retrieved.queries]
 
 
@@ -228,10 +228,10 @@ class _Context:
 
         Queries that share images (a pool, or people in linked sets) are lopsided together: their own scatter does not
         show how far another pool would lie, and the spread of chance does. Elsewhere that spread is used where the
-        values happen to vary much less: rare levels that were not met by luck.
+        values happen to vary much less: rare levels that were not met by luck. No other method than ``t`` uses it.
         """
         sums = cluster_sums(excess, clusters)
-        if len(sums.sizes) < 2:
+        if len(sums.sizes) < 2 or self.method != "t":
             return 0.0, ""
         error = float(sums.standard_error[0])
         if self._shared(clusters, tells) or (self.null is not None and self.null.linked):

@@ -83,9 +83,16 @@ class SharedLists(Lists):
     def divergences(self) -> tuple[Floats, Flags]:
         """(M, T) of every prefix's expected shares from the desired ones."""
         prefix = np.cumsum(self._places[:, : self.recipe.depth], axis=1)
+        lost = (self.desired <= 0) & (prefix[:, -1] > 0)
+        if lost.any():
+            group = int(np.argwhere(lost)[0][1])
+            raise InputError(
+                f"desired gives group {group} the share 0 but it was retrieved; its divergence is infinite"
+            )
         share = prefix / np.maximum(prefix.sum(axis=2, keepdims=True), 1e-12)
         ratio = np.where(self.desired > 0, self.desired, 1.0)[:, None, :]
-        return xlogy(share, share / ratio).sum(axis=2), self._there[:, : self.recipe.depth]
+        there = self._there[:, : self.recipe.depth]
+        return np.where(there, xlogy(share, share / ratio).sum(axis=2), 0.0), there
 
     @cached_property
     def shortfalls(self) -> tuple[Floats, Floats]:
@@ -106,16 +113,20 @@ def refuse_without_ties(recipe: Recipe) -> None:
 
 def expected_list_metrics(
     ranking: Ranking, labels: Codes, pool_counts: NDArray[np.int64], recipe: Recipe
-) -> dict[str, Floats]:
-    """The metrics of ``list_metrics`` from expected counts and expected exposure."""
+) -> tuple[dict[str, Floats], Floats | None]:
+    """The metrics of ``list_metrics`` from expected counts and expected exposure, and the summed divergences (T,)."""
     parts: list[dict[str, Floats]] = []
+    curves: list[Floats] = []
     start = 0
     for places in _in_parts(ranking, labels, recipe.n_groups):
         rows = slice(start, start + len(places))
         start = rows.stop
         lists = SharedLists(places[..., 1:], ranking.lengths[rows], pool_counts[rows], recipe)
         parts.append(values_of(lists, recipe.of(pair=False)))
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if recipe.looks_deep:
+            curves.append(lists.divergences[0].sum(axis=0))
+    by_metric = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return by_metric, np.sum(curves, axis=0) if curves else None
 
 
 def _in_parts(ranking: Ranking, labels: Codes, n_groups: int) -> Iterator[Floats]:

@@ -11,7 +11,7 @@ from scipy import optimize
 from scipy import stats as sps
 
 from equipoise.errors import InputError
-from equipoise.measure.stats.bootstrap import cluster_sums
+from equipoise.measure.stats.bootstrap import cluster_sums, has_spread
 from equipoise.measure.stats.laws import t_above, t_below, t_quantile
 
 
@@ -34,7 +34,8 @@ def equivalence(values: ArrayLike, low: float, high: float, *, clusters: ArrayLi
     """TOST: is the mean of ``values`` shown to lie between ``low`` and ``high``?
 
     A p-value above 0.05 in a test for bias is no proof of its absence; this test can give one. Two one-sided
-    t tests with cluster-robust standard error (Schuirmann 1987).
+    t tests with cluster-robust standard error (Schuirmann 1987). Units that happen to be all alike do not say how far
+    others would lie: they show nothing, and all p-values are 1.
 
     Args:
         values: (n,) differences or excesses.
@@ -55,9 +56,8 @@ def equivalence(values: ArrayLike, low: float, high: float, *, clusters: ArrayLi
     if n < 2:
         raise InputError(f"values: {n} independent unit; an equivalence test needs at least 2")
     mean, error = float(sums.mean[0]), float(sums.standard_error[0])
-    if error == 0.0:
-        p_low, p_high = float(mean <= low), float(mean >= high)
-    else:
+    p_low = p_high = 1.0
+    if has_spread(sums):
         p_low = float(t_above((mean - low) / error, n - 1))
         p_high = float(t_below((mean - high) / error, n - 1))
     return Equivalence(mean, low, high, max(p_low, p_high), p_low, p_high, n)
