@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from equipoise.audit import AuditConfig
-from equipoise.audit.evidence import Evidence, unit
+from equipoise.audit.evidence import Evidence
 from equipoise.audit.suites import SUITES
 from equipoise.measure import METRICS
+from equipoise.measure.arrays import unit_vectors
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -68,7 +69,7 @@ def test_the_metrics_of_our_suites_are_on_the_page(name):
     text = (DOCS / "measure.md").read_text(encoding="utf-8")
     suite, frame, rng = SUITES.load(name), people_at_work(), np.random.default_rng(0)
     texts = suite.texts(frame, AuditConfig())
-    vectors = [unit(rng.normal(size=(n, 8)) + 1, "noise") for n in (len(frame), len(texts))]
+    vectors = [unit_vectors(rng.normal(size=(n, 8)) + 1, "noise") for n in (len(frame), len(texts))]
     evidence = Evidence(frame, texts, model="noise", image_vectors=vectors[0], text_vectors=vectors[1])
     metrics = set(suite.measure(evidence, AuditConfig(draws=9)).frame()["metric"])
     assert len(metrics) >= 9

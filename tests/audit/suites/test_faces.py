@@ -11,13 +11,14 @@ from hypothesis.extra import numpy as hnp
 from tests.examples import examples
 
 from equipoise.audit import AuditConfig, run
-from equipoise.audit.evidence import Evidence, unit
+from equipoise.audit.evidence import Evidence
 from equipoise.audit.subjects import moving_cells
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites._probes import own_text_means, prompt_sensitivity
 from equipoise.data import Table
 from equipoise.data.labels import set_numbers
 from equipoise.errors import InputError
+from equipoise.measure.arrays import unit_vectors
 from equipoise.measure.embedding import person_preference, self_similarity
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import group_means
@@ -46,7 +47,9 @@ def rows(found, metric: str, variant: str | None = None, *, subject: str | None 
 def with_vectors(frame: pd.DataFrame, images: np.ndarray, rng, config: AuditConfig = FAST) -> Evidence:
     texts = SUITE.texts(frame, config)
     vectors = rng.normal(size=(len(texts), images.shape[1]))
-    return Evidence(frame, texts, model="m", image_vectors=unit(images, "i"), text_vectors=unit(vectors, "t"))
+    return Evidence(
+        frame, texts, model="m", image_vectors=unit_vectors(images, "i"), text_vectors=unit_vectors(vectors, "t")
+    )
 
 
 def alike(n: int, cosine: float, rng, dim: int = 300) -> np.ndarray:
@@ -175,7 +178,9 @@ def test_zero_shot_accuracy_and_leakage_are_found():
     is_woman = (frame["gender"] == "Female").to_numpy()
     seen_as_woman = np.where(is_woman, rng.random(300) < 0.9, rng.random(300) < 0.4)
     images = np.column_stack([np.ones(300), seen_as_woman, ~seen_as_woman, rng.normal(size=300)])
-    evidence = Evidence(frame, texts, model="m", image_vectors=unit(images, "i"), text_vectors=unit(vectors, "t"))
+    evidence = Evidence(
+        frame, texts, model="m", image_vectors=unit_vectors(images, "i"), text_vectors=unit_vectors(vectors, "t")
+    )
     found = SUITE.measure(evidence, FAST)
     by_group = rows(found, "zero_shot_accuracy", "equipoise")
     right = {"Female": seen_as_woman[is_woman].mean(), "Male": 1 - seen_as_woman[~is_woman].mean()}
