@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from equipoise.audit import AuditConfig
-from equipoise.audit.subjects import links_of, strata
+from equipoise.audit.subjects import links_of, set_codes, sets_or_images, shuffled_cells, strata
 from equipoise.audit.suites.intersectional import SUITE
+from equipoise.measure.groups import Groups
+from equipoise.measure.retrieval import Candidates, Scores, chance, evaluate
+from equipoise.measure.stats.group_means import group_means
 
 
 def sets(**columns: list[object]) -> pd.DataFrame:
@@ -136,3 +140,54 @@ def test_gaps_inside_sets_stay_though_one_image_belongs_to_none(scored):
     nothing, notes = gaps(frame.assign(set_id=None))
     assert nothing == []
     assert "no counterfactual gaps: no image belongs to a counterfactual set" in notes
+
+
+@pytest.mark.parametrize("lone", [0, 2, 4])
+def test_images_of_no_set_do_not_hold_the_labels_of_people_fast(lone):
+    """Photographs of men come first; the labels of a subject's four people must move, whoever else is there."""
+    rng, rows, scores = np.random.default_rng(1), [], []
+    for job in range(12):
+        people = [("fm"[person % 2], f"person {person}") for person in range(4) for _ in range(3)]
+        rows += [{"subject": f"job {job}", "set_id": name, "gender": group} for group, name in people]
+        rows += [{"subject": f"job {job}", "set_id": None, "gender": "fm"[i % 2]} for i in range(lone)]
+        scores += [(group == "m") + 0.01 * rng.normal() for group, _ in people]
+        scores += rng.uniform(-0.5, 1.5, lone).tolist()
+    frame = pd.DataFrame(rows)
+    pools = Candidates(pd.factorize(frame["subject"])[0], np.arange(12))
+    ranked = evaluate(
+        Scores(np.tile(scores, (12, 1))),
+        Groups.from_values(frame["gender"], axis="gender"),
+        k=6,
+        metrics=["max_skew"],
+        candidates=pools,
+    )
+    sets = set_codes(frame, np.ones(len(frame), dtype=bool), ["gender"])
+    null = chance(ranked, sets=sets, draws=200).suite["max_skew"]
+    assert null.mean() < 0.35
+    assert (null >= ranked.values["max_skew"].mean()).mean() < 0.02
+
+
+def test_images_of_no_set_and_no_subject_share_a_number_of_their_own():
+    frame = pd.DataFrame({"set_id": ["p", "p", None, None, "q", "q"], "gender": [*"fmfmfm"]})
+    frame["subject"] = ["cook", "cook", "cook", None, None, None]
+    assert set_codes(frame, np.ones(6, dtype=bool), ["gender"]).tolist() == [0, 0, 2, 3, 1, 1]
+
+
+def test_people_of_several_subjects_are_numbered_alike_for_chance_and_for_intervals():
+    frame = pd.DataFrame({"subject": ["cook", "pilot", "cook", "nurse"], "set_id": [*"ppqq"], "gender": [*"ffmm"]})
+    assert set_codes(frame, np.ones(4, dtype=bool), ["gender"]).tolist() == sets_or_images(frame).tolist()
+
+
+def test_the_gap_of_images_of_no_set_is_not_taken_for_chance():
+    """Sixty pairs of twins without a gap, fifty images of no set with one of .6: chance knows nothing of it."""
+    rng = np.random.default_rng(0)
+    twins = pd.DataFrame({"set_id": np.repeat([f"set {i}" for i in range(60)], 2), "gender": [*"fm"] * 60})
+    frame = pd.concat([twins, pd.DataFrame({"set_id": None, "gender": [*"fm"] * 25})], ignore_index=True)
+    lone = frame["set_id"].isna().to_numpy()
+    values = 0.1 * rng.normal(size=len(frame)) + 0.6 * (lone & (frame["gender"] == "m").to_numpy())
+    sets = sets_or_images(frame)
+    groups = Groups.from_values(frame["gender"], axis="gender")
+    cells = shuffled_cells(frame, sets, "gender")
+    gap = group_means(values, groups, clusters=sets, shuffle_within=cells, permutations=400).gap
+    assert gap.null_mean < 0.06
+    assert gap.p_value < 0.01

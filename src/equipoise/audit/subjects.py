@@ -52,7 +52,7 @@ def strata(frame: pd.DataFrame, axes: Sequence[str], asked: Sequence[str]) -> ND
         if not _varies(frame, axis):
             continue
         levels, names = pd.factorize(frame[axis], sort=True)
-        rare = _sets_of_several(frame, axis, levels)
+        rare = _sets_of_several(frame, axis)
         if rare is not None:
             levels = np.where(rare, levels, 0)
         missing |= levels < 0
@@ -63,13 +63,20 @@ def strata(frame: pd.DataFrame, axes: Sequence[str], asked: Sequence[str]) -> ND
     return codes
 
 
-def _sets_of_several(frame: pd.DataFrame, axis: str, levels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+def _sets_of_several(frame: pd.DataFrame, axis: str) -> NDArray[np.bool_] | None:
     """(N,) the images of sets that show several levels; ``None`` where a tenth of the sets or more do."""
-    sets, known = set_numbers(frame), levels >= 0
-    if share_mixed(levels[known & (sets >= 0)], sets[known & (sets >= 0)]) >= LEAST_VARYING:
+    sets = set_numbers(frame)
+    if _vary_inside(frame, axis, sets):
         return None
     kinds = frame[axis].groupby(sets).nunique()
     return np.isin(sets, kinds.index[(kinds > 1) & (kinds.index >= 0)])
+
+
+def _vary_inside(frame: pd.DataFrame, axis: str, sets: NDArray[np.int64]) -> bool:
+    """Whether levels of ``axis`` differ inside a tenth of ``sets`` (N,) or more; -1 is no set."""
+    levels = pd.factorize(frame[axis])[0]
+    known = (levels >= 0) & (sets >= 0)
+    return share_mixed(levels[known], sets[known]) >= LEAST_VARYING
 
 
 def placebo_axes(frame: pd.DataFrame, config: AuditConfig, axes: Sequence[str]) -> tuple[str, ...]:
@@ -188,21 +195,32 @@ def joined_prompts(config: AuditConfig) -> str:
     return "embed_mean_unit" if config.prompt_pool == "metric_mean" else config.prompt_pool
 
 
-def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_], asked: Sequence[str]) -> NDArray[np.int64] | None:
     """(N,) the counterfactual set of each image as a number; ``None`` if no image ``inside`` the pool has one.
 
-    The images of a subject that belong to no set share a number: they are nobody's twins, and chance may exchange their
-    labels with each other's, but not with those of a set.
+    The images of a subject that belong to no set share a number where the ``asked`` axes vary inside sets: they are
+    nobody's twins, and chance may exchange their labels with each other's, but not with those of a set. Where they
+    hardly do, as with people, whole sets exchange their labels, and such an image is a set of its own.
 
-    >>> frame = pd.DataFrame({"set_id": ["p", "p", None, "q", None]})
-    >>> set_codes(frame, np.ones(5, dtype=bool)).tolist()
-    [0, 0, -1, 1, -1]
+    >>> frame = pd.DataFrame({"set_id": ["p", "p", None, "q", "q", None], "gender": [*"fmfmff"]})
+    >>> set_codes(frame, np.ones(6, dtype=bool), ["gender"]).tolist()
+    [0, 0, 2, 1, 1, 2]
+    >>> set_codes(frame.assign(gender=[*"ffmmmf"]), np.ones(6, dtype=bool), ["gender"]).tolist()
+    [0, 0, 2, 1, 1, 3]
     """
-    if "set_id" not in frame or frame["set_id"][inside].isna().all():
+    codes = set_numbers(frame)
+    if (codes[inside] < 0).all():
         return None
-    if "subject" in frame:  # sets may be numbered anew in each subject
-        return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
-    return np.asarray(pd.factorize(frame["set_id"])[0], dtype=np.int64)
+    alone = codes < 0
+    if not alone.any():
+        return codes
+    vary = any(_vary_inside(frame, axis, np.where(inside, codes, -1)) for axis in asked if axis in frame)
+    if vary:
+        owner = frame.loc[alone, "subject"] if "subject" in frame else pd.Series(0, index=frame.index[alone])
+    else:
+        owner = pd.Series(np.arange(alone.sum()))
+    codes[alone] = codes.max() + 1 + pd.factorize(owner, use_na_sentinel=False)[0]
+    return codes
 
 
 def sets_or_images(frame: pd.DataFrame) -> NDArray[np.int64] | None:
@@ -245,7 +263,7 @@ def set_structure(
     frame: pd.DataFrame, config: AuditConfig, asked: Sequence[str], inside: NDArray[np.bool_]
 ) -> SetStructure:
     """The sets of images ``inside`` a pool, what stays fixed while ``asked`` axes move, and which sets are linked."""
-    sets = set_codes(frame, inside)
+    sets = set_codes(frame, inside, asked)
     if sets is None:
         return SetStructure()
     known = [*frame.attrs.get("axes", ()), *config.axes, *config.placebos]
@@ -270,7 +288,8 @@ def shuffled_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> N
     Labels then move inside the few. Where other axes vary in these, the few keep their cells, so that gender does not
     move across tones, and all others share one number: with the sets as clusters, they exchange their labels whole.
     """
-    cells = moving_cells(frame, sets, axis)
+    alone = frame["set_id"].isna().to_numpy(dtype=bool)  # nobody's twins: their labels move among themselves
+    cells = moving_cells(frame, np.where(alone, sets.max(initial=0) + 1, sets), axis)
     by_set = pd.DataFrame({"group": frame[axis].to_numpy(), "cell": cells}).groupby(sets).nunique()
     varied = by_set["group"] > 1
     if varied.mean() > MOSTLY:
