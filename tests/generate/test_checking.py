@@ -15,7 +15,7 @@ from equipoise.data.people import person
 from equipoise.data.sampling import some_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import EditsConfig, plan_edits, run
-from equipoise.generate.verify import check_pool, recognised
+from equipoise.generate.verify import _prompts, check_pool, recognised
 
 COLOURS = {"female": (255, 0, 0), "male": (0, 255, 0)}
 
@@ -87,6 +87,17 @@ def test_the_four_pools(source: Table, reference: Table, tmp_path: Path) -> None
 def test_sources_are_not_their_own_rivals(source: Table) -> None:
     told = check_pool(source, source, source, Colours())
     assert told.recall == {1: 1.0}, "the pool is empty but for the image"
+
+
+def test_groups_under_the_names_of_a_table_have_prompts(source: Table, reference: Table, tmp_path: Path) -> None:
+    rows = [row | {"gender": "M"} for row in source.rows()]
+    called = Table.create(tmp_path / "called", rows, axes=["gender"], columns={"people": "json"})
+    prompts = _prompts("gender", ["M", "woman", "F", "M"])
+    assert prompts == {"F": "a photo of a woman", "M": "a photo of a man", "woman": "a photo of a woman"}
+    both = run(plan_edits(called, EditsConfig(guidance=(9.5,))), tmp_path / "both", Editor(), progress=False)
+    assert set(both.to_pandas(["gender"])["gender"]) == {"M", "female"}
+    assert recognised(both, Colours()).share.value == pytest.approx(7 / 8)
+    assert check_pool(both, called, reference, Colours()).n == 48
 
 
 def test_refusals(source: Table, reference: Table, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from equipoise.measure.notes import codes_of, independent, of_sources
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.english.articles import with_article
-from equipoise.text.templates import edit_groups, inpainting_prompt
+from equipoise.text.templates import edit_groups, inpainting_prompt, shipped_wording
 
 
 def check_pool(
@@ -72,7 +72,7 @@ def check_pool(
             vectors.append(vector)
     if not vectors:
         raise InputError(f"{images.path} has no image with a label on {axis!r} and a caption that can be said of it")
-    known = prompts or _prompts(sorted(set(groups)))
+    known = prompts or _prompts(axis, groups)
     taken = set(sources)
     others = [
         vector for row, vector in _embedded(reference, encoder, None, False, asking) if row["image_id"] not in taken
@@ -157,7 +157,7 @@ def recognised(
     groups = [str(row[axis]) for row, _ in pairs]
     if len(set(groups)) < 2:
         raise InputError(f"{images.path} has {len(set(groups))} groups on {axis!r}; there is nothing to tell apart")
-    known = prompts or _prompts(sorted(set(groups)))
+    known = prompts or _prompts(axis, groups)
     _refuse_unprompted(groups, known)
     texts = np.asarray(engine.vectors(encoder, list(known.values()), asking))
     nearest = (np.stack([vector for _, vector in pairs]) @ texts.T).argmax(1)
@@ -182,12 +182,15 @@ def _said_of(captions: Any, axis: str, group: str) -> list[str]:
     return [prompt.text for prompt in prompts if prompt.text is not None and prompt.how[axis] != "inserted"]
 
 
-def _prompts(groups: list[str]) -> dict[str, str]:
-    words = edit_groups()
-    for group in groups:
-        if group not in words:
+def _prompts(axis: str, groups: Sequence[str]) -> dict[str, str]:
+    """A text for each group, under the name that the table has for it ("M", "man")."""
+    words, wording, prompts = edit_groups(), shipped_wording(), {}
+    for group in sorted(set(groups)):
+        meant = group if group in words else wording.meant(axis, group)
+        if meant not in words:
             raise UnknownNameError("group with a prompt of its own", group, words)
-    return {group: f"a photo of {with_article(words[group]['noun'])}" for group in groups}
+        prompts[group] = f"a photo of {with_article(words[meant]['noun'])}"
+    return prompts
 
 
 def _embedded(

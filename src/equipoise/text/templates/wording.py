@@ -124,9 +124,13 @@ class Wording:
         return self._lexicon(axis) if axis in self.lexicons else None
 
     def term(self, axis: str, group: str) -> str:
-        """What is put in for a group: its own term, that of the group it is an alias of, or its name."""
-        terms = self.terms.get(axis, {})
-        term = terms.get(group, terms.get(self.meant(axis, group), group))
+        """What is put in for a group: its own term, that of the group it is an alias of, or that group's name.
+
+        >>> shipped_wording().term("gender", "F")
+        'female'
+        """
+        terms, meant = self.terms.get(axis, {}), self.meant(axis, group)
+        term = terms.get(group, terms.get(meant, meant))
         if not term.strip():
             raise InputError(f"the term for group {group!r} on the axis {axis!r} is empty; give a word to insert")
         return term.strip()
