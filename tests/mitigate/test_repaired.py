@@ -412,6 +412,19 @@ def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path, monkey
     assert "the remedy has seen 4 of 8 subjects" in unfair.stderr
 
 
+def test_images_without_a_subject_in_the_set_of_a_held_out_photograph_are_not_fitted_on(home, model, tmp_path):
+    rows = list(Table.open(home / "sets").rows())
+    for row in rows:
+        if row["image_id"].endswith("-female"):  # its set runs on from its twin's subject
+            row |= {"subject": None}
+        row["set_id"] = row["image_id"].rsplit("-", 1)[0]
+    table = Table.create(tmp_path / "halves", rows, axes=["gender"])
+    remedy = fit_on_table(Projection(), model, table, ["gender"], held_out=SUBJECTS[4:])
+    assert "40 images without a subject share a set or a source image with held-out subjects and are not used" in (
+        remedy.fitted_on.notes
+    )
+
+
 def test_edits_of_held_out_photographs_are_not_fitted_on(home, model, tmp_path):
     """An edit has no subject of its own, but its source has."""
     rows = list(Table.open(home / "sets").rows())

@@ -78,7 +78,8 @@ def fit_on_table(
     if unknown:
         raise UnknownNameError(f"subject in {table.path}", unknown[0], frame["subject"].dropna().unique())
     apart = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
-    edits = frame["subject"].isna().to_numpy(dtype=bool) & sharing(frame, frame[apart])
+    edits = np.zeros(len(frame), dtype=bool)
+    edits[~apart] = frame["subject"][~apart].isna() & sharing(frame[~apart], frame[apart])
     use = ~apart & ~edits
     if not use.any():
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
