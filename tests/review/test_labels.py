@@ -222,6 +222,25 @@ def test_what_is_said_of_a_whole_set_is_no_group_of_its_images(table, review_of)
     assert store.record("ana", item, answers)
     view = people_layer(store, table)
     assert view.to_pandas(["gender", "age"])[:2].values.tolist() == [["female", "old"], ["male", "old"]]
+    with pytest.raises(InputError, match="answered 'gender' of each set as a whole, and the detector spoke of images"):
+        confusion_in(store, table, "gender", question="gender")
+
+
+def test_two_questions_about_one_axis_are_refused_before_anyone_looks_but_answers_are_not_lost(
+    table, review_of, tmp_path, monkeypatch
+):
+    answers = {"text": "Who?", "answers": ("female", "male"), "axis": "gender"}
+    twice = Questionnaire(questions=(Question("one", **answers), Question("two", **answers)))
+    with pytest.raises(InputError, match="two questions are about the axis 'gender', of which an image has one group"):
+        review_of(table, twice)
+    with monkeypatch.context() as patch:  # as it was made before they were refused
+        patch.setattr(Questionnaire, "perceived", lambda sheet: [])
+        store = review_of(table, twice, shared=1.0)
+    store.add("ana")
+    said(store, "ana", {"female-0": {"one": "female", "two": "male"}})
+    assert "female-0" in write_labels_csv(store, tmp_path / "labels.csv").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="two questions are about the axis 'gender'"):
+        people_layer(store, table)
 
 
 def test_the_summary_by_hand(answered):

@@ -81,10 +81,6 @@ def test_several_answers_are_accepted_if_each_of_them_is():
         ({"about": "replies", "question": [{"name": "q", "text": "?", "answers": ["a"]}]}, "two columns of text"),
         ({"question": [{"name": "q", "text": "?", "answers": ["a"]}] * 2}, "two questions are called 'q'"),
         ({"question": "what?"}, "write each question"),
-        (
-            {"question": [{"name": name, "text": "?", "answers": ["a"], "axis": "age"} for name in "pq"]},
-            "two questions are about the axis 'age'",
-        ),
         ({"titel": "T"}, "did you mean 'title'"),
     ],
 )

@@ -22,7 +22,7 @@ from equipoise.errors import InputError
 from equipoise.formatting import plural
 from equipoise.review.asking import read_answers
 from equipoise.review.preparing import sheet_of
-from equipoise.review.questions import Question, Questionnaire
+from equipoise.review.questions import GROUP_KINDS, Question, Questionnaire
 from equipoise.review.store import ReviewStore, check_name
 
 COLUMNS = ("image_id", "annotator", "question", "answer", "item", "about", "skipped", "seconds", "at")
@@ -282,11 +282,11 @@ def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str 
     """
     sheet = sheet_of(store)
     labels = labels_frame(store)
-    every = [q for q in sheet.questions if q.axis and q.kind in ("choice", "swatches")]
-    asked = [q for q in every if not sheet.of_several(q)]
-    if every and not asked:
+    asked = sheet.perceived()
+    whole = [q for q in sheet.questions if q.axis and q.kind in GROUP_KINDS and sheet.of_several(q)]
+    if whole and not asked:
         raise InputError(
-            f"people answered {every[0].name!r} of each {sheet.about} as a whole, which gives no image a group; add "
+            f"people answered {whole[0].name!r} of each {sheet.about} as a whole, which gives no image a group; add "
             "each = true to the question and ask again"
         )
     if not asked:

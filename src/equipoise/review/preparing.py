@@ -107,6 +107,7 @@ def prepare(
         if sheet.about == "set":
             _refuse_joined_sets(store, frame)
         return store
+    sheet.perceived()  # what could not become a layer is refused before anyone looks
     called = sets_by_name(_sets(table)) if sheet.about == "set" else {}
     known = dict(gold or {})
     known |= {called[name]: answers for name, answers in known.items() if name in called}

@@ -28,6 +28,8 @@ MONK = ("#f6ede4 #f3e7db #f7ead0 #eadaba #d7bd96 #a07e56 #825c43 #604134 #3a312a
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _MOST_ANSWERS = 12
+GROUP_KINDS = ("choice", "swatches")
+"""Kinds of question whose answer can be the perceived group on an axis."""
 NOTE_LENGTH = 2000
 """The longest free text that is kept."""
 
@@ -158,10 +160,6 @@ class Questionnaire(Settings):
         names = [q.name for q in self.questions]
         if len(set(names)) != len(names):
             raise InputError(f"two questions are called {next(n for n in names if names.count(n) > 1)!r}")
-        axes = [q.axis for q in self.questions if q.axis]
-        if len(set(axes)) != len(axes):
-            twice = next(axis for axis in axes if axes.count(axis) > 1)
-            raise InputError(f"two questions are about the axis {twice!r}; take axis out of all but one of them")
         if (self.about == "replies") != (len(self.texts) == 2):
             raise InputError('items about "replies" name the two columns of text in texts, and no others do')
 
@@ -201,6 +199,18 @@ class Questionnaire(Settings):
         True
         """
         return self.about in ("set", "source") and not question.each
+
+    def perceived(self) -> list[Question]:
+        """The questions whose answers give each image a group on an axis; two about one axis are refused."""
+        questions = [q for q in self.questions if q.axis and q.kind in GROUP_KINDS and not self.of_several(q)]
+        axes = [q.axis for q in questions]
+        if len(set(axes)) != len(axes):
+            twice = next(axis for axis in axes if axes.count(axis) > 1)
+            raise InputError(
+                f"two questions are about the axis {twice!r}, of which an image has one group; take axis out of all "
+                "but one of them"
+            )
+        return questions
 
     def first(self, fits: Callable[[Question], bool], name: str = "") -> Question:
         """The question of this ``name``, or the first that ``fits``."""

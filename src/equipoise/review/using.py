@@ -375,7 +375,13 @@ def errors_text(rows: Sequence[dict[str, Any]]) -> str:
 
 def confusion_in(store: ReviewStore, table: Table, detector: str, *, question: str = "") -> Confusion:
     """:func:`confusion_with_people` for a review and the column that a ``detector`` filled."""
-    asked = sheet_of(store).first(lambda q: bool(q.axis), question)
+    sheet = sheet_of(store)
+    asked = sheet.first(lambda q: bool(q.axis) and not sheet.of_several(q), question)
+    if sheet.of_several(asked):
+        raise InputError(
+            f"people answered {asked.name!r} of each {sheet.about} as a whole, and the detector spoke of images; "
+            "compare it with a review about images"
+        )
     people = majority(labels_frame(store), asked.name, unsure=asked.unsure).set_index("image_id")["answer"]
     said = table.to_pandas(["image_id", detector]).set_index("image_id")[detector].reindex(people.index)
     return confusion_with_people(people.tolist(), said.tolist(), clusters=_origins(table, people.index))
