@@ -129,6 +129,8 @@ def test_checkpoints_and_models_of_other_settings_are_neither_mixed_nor_replaced
         train_into("clop", tmp_path / "new", quiet)
     with pytest.raises(InputError, match="with stop_at the clip is not finished"):
         train_into("clip", tmp_path / "new", quiet, stop_at=3)
+    with pytest.raises(InputError, match="the dcg is trained in one go"):
+        train("dcg", tmp_path / "work", tmp_path / "new", quiet, stop_at=0)
     assert len(steps) == 2
     assert not (tmp_path / "other").exists()
     (tmp_path / "made-work" / "old").touch()

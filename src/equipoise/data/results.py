@@ -34,7 +34,6 @@ RANDOM_RANKING = "random ranking"
 RANDOM_RANKING_TOLD = f"{RANDOM_RANKING}: no model, the same pool ranked blindly"
 """What a table with such rows says below itself."""
 _FACTS = ("dropped", "published", "side", "codes")
-"""Row numbers of a frame, as ``frame.iloc`` takes them."""
 
 
 def draw_order(names: Sequence[str], seed: int, purpose: str) -> Ints:

@@ -499,6 +499,9 @@ def test_a_set_that_no_image_shows_is_not_in_the_mean():
         assert made.estimate.value == pytest.approx(0.5)
         assert made.sets == (("0",),)
         assert made.estimate.dropped == unseen
+        given = multi_attribute_amplification(there, shown, said, shown, sets=sets, direction="sets_to_group", **FEW)
+        assert given.sets == (("0",),)
+        assert given.estimate.dropped == unseen
     with pytest.raises(InputError, match="none of the sets occurs"):
         multi_attribute_amplification(there, shown, said, shown, sets=((1,),), **FEW)
 

@@ -306,6 +306,7 @@ class TestDraws:
             ({"kind": "within_set"}, "needs sets"),
             ({"sets": [0, 1]}, "for 30 images"),
             ({"strata": np.zeros(30, dtype=int)}, "give sets too"),
+            ({"kind": "label_shuffle", "strata": np.zeros(30, dtype=int)}, "so leave them out"),
             (
                 {"kind": "random_ranking", "sets": np.zeros(30), "strata": np.zeros(30, dtype=int)},
                 "no use with kind='random_ranking', so leave them out",

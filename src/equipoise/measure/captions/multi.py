@@ -174,7 +174,7 @@ def multi_attribute_amplification(
     members = attribute_sets(shown, kind=kind, largest=largest, least=least) if sets is None else sets
     if not members:
         raise InputError(f"no set of attributes occurs in {least} images; there is nothing to measure")
-    if direction == "undirected" and sets is not None:
+    if direction != "group_to_sets" and sets is not None:
         seen = np.asarray(having(shown, members).sum(axis=0)).ravel() > 0
         members = tuple(member for member, there in zip(members, seen, strict=True) if there)
         if not members:

@@ -111,7 +111,7 @@ def chance(
     if chosen == "within_set" and sets is None:
         raise InputError("kind='within_set' needs sets: the counterfactual set of each image")
     if chosen != "within_set" and (strata is not None or links is not None):
-        remedy = "give sets too" if sets is None else f"they have no use with kind={chosen!r}, so leave them out"
+        remedy = "give sets too" if kind is None else f"they have no use with kind={chosen!r}, so leave them out"
         raise InputError(f"strata and links say how labels move inside sets; {remedy}")
     if chosen == "random_ranking":
         return _random(found, draws, seed)

@@ -15,6 +15,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.data.shard_writer import is_finished
+from equipoise.errors import InputError
 from equipoise.mitigate.libra import CaptionPair, SynthesisSettings, synthesise
 from equipoise.mitigate.libra.synthesis import filler_named
 from equipoise.models.hf.revisers import joined_model, save_reviser
@@ -176,16 +177,17 @@ def train_dcg(lesson: Lesson) -> None:
     from equipoise.models.hf.revisers import DECODER, parts_of
     from equipoise.recipes.train_mini.saving import save_language_model
 
-    trained = fitted(lesson.folder, lesson.world, say=lesson.say, steps=lesson.stop_at)
-    if lesson.stop_at is None:
-        with quiet():
-            processor, words, tongue, model = parts_of(open_checkpoint(trained))
-            save_language_model(model.eval(), lesson.target, tokenizer=words)
-            processor.save_pretrained(lesson.target)
-            tongue.save_pretrained(lesson.target / DECODER)
+    if lesson.stop_at is not None:
+        raise InputError("the dcg is trained in one go, and goes on by itself after it was killed; leave stop_at out")
+    trained = fitted(lesson.folder, lesson.world, say=lesson.say)
+    with quiet():
+        processor, words, tongue, model = parts_of(open_checkpoint(trained))
+        save_language_model(model.eval(), lesson.target, tokenizer=words)
+        processor.save_pretrained(lesson.target)
+        tongue.save_pretrained(lesson.target / DECODER)
 
 
-def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None], steps: int | None = None) -> Path:
+def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None]) -> Path:
     """The folder of the trained reviser: pairs, pictures, start and training, each done once."""
     pictures, start = folder / "pictures", folder / "start"
     if not is_finished(pictures):
@@ -196,6 +198,5 @@ def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None], ste
         pair_table(pictures, config, SCENES, SEED, synthesis.pairs)
     if not (start / "config.json").is_file():
         start_folder(start)
-    settings = TRAINING | ({} if steps is None else {"steps": steps})
-    fit("dcg", pictures, folder / "run", init=f"hf:{start}", options={"share": 0.2}, readers=1, **settings)
+    fit("dcg", pictures, folder / "run", init=f"hf:{start}", options={"share": 0.2}, readers=1, **TRAINING)
     return folder / "run"

@@ -155,7 +155,7 @@ def train(
         folder: of checkpoints.
         target: the folder of the finished model.
         say: is told the lines of progress.
-        stop_at: stop after so many steps, as if killed then; no model is saved.
+        stop_at: stop after so many steps, as if killed then; no model is saved. Refused for ``dcg``.
         strength: makes the part's world lean more or less than it does.
         edition: that of the autoencoder (part ``vae`` alone); the second, which ships, unless given.
         vae: the folder of the autoencoder of a generator, which is of its edition; the package's own unless given.
